@@ -5,7 +5,8 @@ A table with several target columns and no task column gives one task per target
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from service.datasets.formats.column_issues import rejected
 from service.datasets.formats.csv_blanks import divided_file
 from service.datasets.formats.csv_dialect import Dialect, find_dialect
 from service.datasets.formats.csv_places import Places
-from service.datasets.formats.csv_text import CsvText, read_text, split_at_lines
+from service.datasets.formats.csv_text import CsvText, has_codes, read_text, split_at_lines
 from service.datasets.formats.nameless import (
     empty_notes,
     index_notes,
@@ -104,6 +105,8 @@ class _Table:
     ----------
     nameless
         Columns without a name, which must be empty, by position.
+    integers
+        Columns whose cells are integers at the start of the file, none with a leading zero.
     """
 
     text: CsvText
@@ -111,6 +114,7 @@ class _Table:
     roles: TableColumns
     options: ReadOptions
     nameless: dict[int, str]
+    integers: list[str] = field(default_factory=list)
     has_wrong_widths: bool = False
     n_blank: int = 0
     n_missing: int = 0
@@ -122,7 +126,7 @@ class _Table:
         n_bytes = _BLOCK_BYTES if len(kinds) <= _MANY_COLUMNS else _MAX_BLOCK_BYTES
         try:
             try:
-                return self._read(kinds, n_bytes)
+                return self._with_codes(self._read(kinds, n_bytes))
             except pa.ArrowInvalid:
                 # a cell after the sample is of another kind: its column is found among all columns;
                 # or a record is longer than the block
@@ -130,6 +134,21 @@ class _Table:
         except pa.ArrowInvalid as error:
             places.check()
             reject("corrupt-file", f"the table cannot be read: {str(error)[:200]}")
+
+    def _with_codes(self, rows: pa.Table) -> pa.Table:
+        """Return the rows, with columns of integers as text if codes such as 00123 come later."""
+        parts = split_at_lines(self.text.path, pa.cpu_count())
+        parts = [(max(start, _SAMPLE_BYTES), end) for start, end in parts]
+        find = partial(has_codes, self.text.path, self.dialect.delimiter)
+        with ThreadPoolExecutor(len(parts)) as pool:
+            if not self.integers or not any(pool.map(find, *zip(*parts, strict=True))):
+                return rows
+        texts = self._read(dict.fromkeys(self.integers, _TEXT), _MAX_BLOCK_BYTES)
+        codes = {n for n in self.integers if first_code(Texts.of(texts[n], n)) is not None}
+        for position, name in enumerate(rows.column_names):
+            if name in codes:
+                rows = rows.set_column(position, name, texts[name])
+        return rows
 
     def filled(self, rows: pa.Table) -> pa.Table:
         """Return the rows without those at the end and without columns that have no value.
@@ -241,6 +260,7 @@ class _Table:
             )
             # codes would lose their leading zeros
             types |= {n: _TEXT for n in whole if first_code(Texts.of(cells[n], n)) is not None}
+        self.integers = [name for name in whole if types[name] != _TEXT]
         return {name: _wide(type_) for name, type_ in types.items()}
 
     def _texts(self) -> set[str]:

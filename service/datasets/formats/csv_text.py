@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final, NoReturn
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from service.datasets.formats.options import Limits
 from service.datasets.formats.text_encoding import LEGACY, UTF8, detect_encoding
@@ -27,6 +28,10 @@ _MIN_PART_BYTES: Final = 1024 * 1024
 _MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 #: Blocks stay in the CPU cache.
 _BLOCK_BYTES: Final = 256 * 1024
+
+_BLANK, _QUOTE, _ZERO, _NINE = b' "09'
+#: Bytes that show a code: two before it, 0, a digit, and one after it; all but the last one.
+_CODE_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,41 @@ def split_at_lines(path: Path, n_parts: int) -> list[tuple[int, int]]:
             if file.readline(_MAX_LINE_BYTES).endswith(b"\n"):
                 starts.append(file.tell())
     return [(start, end) for start, end in pairwise([*starts, size]) if start < end]
+
+
+def has_codes(path: Path, delimiter: str, start: int, end: int) -> bool:
+    """Return whether a cell in some bytes of a file may be a code of digits that begins with 0.
+
+    Few operations on all bytes find the candidates, so that this takes much less time than reading
+    the cells. Dates and times are not among those that are left.
+    """
+    mark = delimiter.encode()[-1]
+    with path.open("rb") as file:
+        file.seek(max(0, start - 2))
+        while file.tell() < end and len(block := file.read(_BLOCK_BYTES)) > _CODE_BYTES:
+            block = block if len(block) == _BLOCK_BYTES else block + b"\n"
+            text = np.frombuffer(block, np.uint8)
+            may_be = _is_edge(text[1:-3], mark)
+            may_be &= text[2:-2] == _ZERO
+            may_be &= text[3:-1] >= _ZERO
+            if may_be.any() and _are_codes(text, np.flatnonzero(may_be) + 2, mark).any():
+                return True
+            file.seek(-_CODE_BYTES, 1)  # a code may begin at the end of the block
+    return False
+
+
+def _are_codes(text: NDArray[np.uint8], at: NDArray[np.intp], mark: int) -> NDArray[np.bool_]:
+    """Return which zeros begin a cell of digits, of which two are looked at."""
+    before, second, third = text[at - 1], text[at + 1], text[at + 2]
+    begins = (before != _BLANK) | (before == mark) | _is_edge(text[at - 2], mark)
+    is_digit = (third >= _ZERO) & (third <= _NINE)
+    are_codes = begins & (second <= _NINE) & (is_digit | _is_edge(third, mark))
+    return np.asarray(are_codes)
+
+
+def _is_edge(text: NDArray[np.uint8], mark: int) -> NDArray[np.bool_]:
+    """Return which characters are delimiters, line ends, quotes or blanks."""
+    return np.asarray((text == mark) | (text <= _QUOTE))
 
 
 def _compression(head: bytes) -> str | None:

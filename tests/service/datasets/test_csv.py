@@ -105,6 +105,20 @@ def test_a_record_longer_than_the_first_blocks_is_read(reader, n_columns):
     assert (X == 1).all()
 
 
+@pytest.mark.parametrize(
+    ("delimiter", "code"),
+    [(",", "00123"), (",", '"00123"'), (",", "  00123"), (" ", "00123")],
+)
+def test_codes_stay_text_though_the_first_0_is_far_from_the_start(reader, delimiter, code):
+    numbers = [["a", str(10_000 + i % 30), str(i % 7)] for i in range(110_000)]
+    records = [["task", "zip", "x"], *numbers, ["a", code, "1"], numbers[0]]
+    body = "\n".join(map(delimiter.join, records)).encode()
+    result = reader.read(body)
+    assert "column 'zip' has codes such as '00123'" in " ".join(result["manifest"]["warnings"])
+    kinds = {column["name"]: column["kind"] for column in result["manifest"]["columns"]}
+    assert kinds == {"zip": "category", "x": "number"}
+
+
 def test_a_short_row_is_located_by_its_line(reader):
     result = reader.read(b"task,x,y\na,1,2\na,1\na,2,3\n", target_column="y")
     reader.assert_rejected(result, "wrong-width", "line 3 has 2 cells, the header has 3", row=1)
