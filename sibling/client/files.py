@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import io
+import zlib
 from typing import Any, Final
 
 import numpy as np
@@ -51,13 +52,13 @@ def parse_rows(body: bytes, name: str) -> NDArray[Any] | tuple[bytes, str]:
     """
     try:
         return _parse(body)
-    except (ValueError, OSError, EOFError) as error:  # the last two are gzip's
+    except ValueError as error:
         raise ValueError(f"{name} {error}") from error
 
 
 def _parse(body: bytes) -> NDArray[Any] | tuple[bytes, str]:
     if body.startswith(_GZIP_MAGIC):
-        body = gzip.decompress(body)
+        body = _decompress(body)
     if not body.strip():
         raise ValueError("is empty; expected rows of numbers")
     if body.startswith(_NPY_MAGIC):
@@ -71,6 +72,13 @@ def _parse(body: bytes) -> NDArray[Any] | tuple[bytes, str]:
     if text.lstrip()[:1] in (b"[", b"{"):
         return _read_json(text)
     return body, next((t for magic, t in _MEDIA_TYPES.items() if body.startswith(magic)), _CSV)
+
+
+def _decompress(body: bytes) -> bytes:
+    try:
+        return gzip.decompress(body)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"is not a valid .gz file: {error}") from error
 
 
 def _read_npy(body: bytes) -> NDArray[Any]:

@@ -1,6 +1,7 @@
 """The command line, as a user runs it."""
 
 import csv
+import gzip
 import json
 import re
 import signal
@@ -331,6 +332,7 @@ def test_a_rejected_training_is_reported_in_a_sentence(run, service, dataset, ar
         (("shared", "narrow.npy", "--task", "x"), ("known tasks: 'north'",)),
         (("shared", "objects.npy", "--task", "north"), ("error: ",)),
         (("shared", "words.csv", "--task", "north"), ("error: ",)),
+        (("shared", "damaged.csv.gz", "--task", "north"), ("'damaged.csv.gz' is not a valid .gz",)),
         (("shared", "none.npy", "--task", "north"), ("none.npy",)),
         (("none", "narrow.npy", "--task", "north"), ("no model 'none'",)),
     ],
@@ -340,6 +342,7 @@ def test_a_rejected_transform_is_reported_in_a_sentence(run, service, tmp_path, 
     np.save(tmp_path / "narrow.npy", np.ones((2, 3)))
     np.save(tmp_path / "objects.npy", np.array([{}], dtype=object))
     (tmp_path / "words.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    (tmp_path / "damaged.csv.gz").write_bytes(gzip.compress(b"1,2\n")[:10] + b"\xff" * 20)
     assert_fails(run("transform", *arguments, url=service.url), *words)
 
 
