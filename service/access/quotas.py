@@ -20,18 +20,20 @@ from service.storage.tables import DatasetRow, JobRow, ModelRow, UploadRow, Vers
 
 
 def check_upload(session: Session, owner: str, settings: Settings, *, size_bytes: int) -> None:
-    """Raise a Problem unless the owner may store one more dataset of a size."""
+    """Raise a Problem unless the owner may store one more dataset of a size.
+
+    Unfinished jobs whose outputs become a dataset count.
+    """
     lock_quotas(session, owner)
     limit = settings.max_datasets
     if limit:
         used = count_datasets(session, owner) + count_uploads(session, owner)
-        if used >= limit:
-            raise _exceeded(
-                "datasets",
-                used,
-                limit,
-                "delete datasets, or unfinished uploads, that you no longer need",
-            )
+        makes_dataset = JobRow.plan["makes_dataset"].as_boolean().is_(True)
+        unfinished = 0 if used >= limit else _count_inferences(session, owner, makes_dataset)
+        if used + unfinished >= limit:
+            what = f"datasets and {unfinished} unfinished jobs that make further ones"
+            remedy = "delete datasets, or unfinished uploads, that you no longer need"
+            raise _exceeded(what if unfinished else "datasets", used, limit, remedy)
     check_stored_bytes(session, owner, settings, more_bytes=size_bytes)
 
 
@@ -116,12 +118,18 @@ def count_models(session: Session, owner: str) -> int:
 def count_unfinished_trainings(session: Session, owner: str) -> int:
     """Return the number of unfinished jobs of an owner that will make a model version."""
     # an index answers the first query; the second reads only jobs that use a model
+    return count_unfinished(session, owner) - _count_inferences(session, owner)
+
+
+def _count_inferences(session: Session, owner: str, *such: sa.ColumnElement[bool]) -> int:
+    """Return the number of unfinished inferences of an owner that meet conditions."""
     inferences = sa.select(sa.func.count()).where(
         *_are_unfinished(owner),
         JobRow.base_version_id.is_not(None),
         JobRow.plan["kind"].as_string() == "infer",
+        *such,
     )
-    return count_unfinished(session, owner) - (session.scalar(inferences) or 0)
+    return session.scalar(inferences) or 0
 
 
 def _are_unfinished(owner: str) -> tuple[sa.ColumnElement[bool], ...]:

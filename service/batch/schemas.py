@@ -38,7 +38,8 @@ class InferenceSpec(JobLimits):
         "`common`: compute them by what its tasks have in common. Default: as the model says.",
     )
     makes_dataset: bool = Field(
-        default=True, description="Also store numeric outputs as a dataset."
+        default=True,
+        description="Also store numeric outputs as a dataset, which counts in the quota.",
     )
     dataset_name: str | None = Field(
         None,

@@ -11,7 +11,7 @@ from algorithms.interface.methods import FEATURE_METHODS, LEVEL_METHODS
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import unknown_task
 from algorithms.wrappers.new_tasks import for_tasks
-from service.access.quotas import check_stored_bytes
+from service.access.quotas import check_stored_bytes, check_upload
 from service.batch.context import BatchServices
 from service.batch.schemas import InferenceSpec
 from service.datasets.column_orders import pack_orders
@@ -145,7 +145,10 @@ def _create(
             "not-found", f"version {served.version} of model '{served.name}' has been deleted"
         )
     check_queue_limit(session, origin.owner, services.settings)
-    check_stored_bytes(session, origin.owner, services.settings, more_bytes=1)
+    if validated.plan["makes_dataset"]:
+        check_upload(session, origin.owner, services.settings, size_bytes=1)
+    else:
+        check_stored_bytes(session, origin.owner, services.settings, more_bytes=1)
     job = store.NewJob(
         owner=origin.owner,
         dataset_id=spec.dataset_id,

@@ -54,7 +54,7 @@ def test_without_limits_nothing_is_counted(database):
         return [statement for _, _, statement, *_ in found if "count(" in statement.lower()]
 
     assert statements(settings()) == []
-    assert len(statements(settings(max_datasets=2))) == 2
+    assert len(statements(settings(max_datasets=2))) == 3
 
 
 @pytest.mark.sql
@@ -113,7 +113,8 @@ def test_uploads_at_the_same_time_do_not_exceed_a_quota(upload, database):
 def test_models_and_unfinished_jobs_that_train_one_count_together(database, upload):
     dataset_id = upload(b"x", settings())
     names = ("params", "software", "classes", "metrics", "history")
-    plans = [None, {"kind": "search"}, {"kind": "adapt"}, {"kind": "infer"}, None, None]
+    infer = {"kind": "infer", "makes_dataset": True}
+    plans = [None, {"kind": "search"}, {"kind": "adapt"}, infer, None, None]
     states = [JobState.QUEUED, JobState.WAITING, JobState.RUNNING, JobState.QUEUED]
     states += [JobState.SUCCEEDED, JobState.QUEUED]  # the last one is a child job
     with database.write() as session:
@@ -149,6 +150,9 @@ def test_models_and_unfinished_jobs_that_train_one_count_together(database, uplo
             quotas.check_training(session, "ada", settings(max_models=4))
         with pytest.raises(Problem, match="you have 1 stored bytes; the maximum is 1"):
             quotas.check_training(session, "ada", settings(max_stored_bytes=1))
+        quotas.check_upload(session, "ada", settings(max_datasets=3), size_bytes=1)
+        with pytest.raises(Problem, match="1 datasets and 1 unfinished jobs that make further"):
+            quotas.check_upload(session, "ada", settings(max_datasets=2), size_bytes=1)
 
 
 @pytest.mark.sql
@@ -198,6 +202,9 @@ def test_an_exceeded_quota_is_429_with_the_remedy(small):
         model = client.train(first, "pca", k=1).wait()
         with pytest.raises(ServiceError, match="you have 1 model versions; the maximum is 1"):
             client.train(first, "pca", k=1)
+        with pytest.raises(ServiceError, match="you have 2 datasets; the maximum is 2"):
+            client.infer(model, "transform", first)
+        client.infer(model, "transform", first, makes_dataset=False).wait().delete()
         model.delete()
         assert client.train(first, "pca", k=1).wait().version == 2
         for dataset in client.datasets:
