@@ -161,7 +161,7 @@ class CalibratedModel(WrappedModel):
             "left_out_tasks": self.left_out.errors,
         }
 
-    def predict(self, X: object, *, task: str) -> NDArray[Any]:
+    def predict(self, X: Any, *, task: str) -> NDArray[Any]:
         """Return predicted numbers or labels of rows; labels by the costs of missing a class."""
         if not self.costs:
             return super().predict(X, task=task)
