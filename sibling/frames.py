@@ -254,14 +254,30 @@ def read_labels(values: ArrayLike, rows: ArrayLike, *, of: str) -> NDArray[Any]:
             f"the index of the {of} is in another order than that of the rows; "
             f"use {of.split(maxsplit=1)[0]}.loc[rows.index]"
         )
-    array = np.asarray(values)
-    # dtype=object keeps numpy from converting numbers next to text, so mixed types are detected
-    entries = array if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
+    array, entries = np.asarray(values), as_entries(values)
     if array.dtype.kind in "OU" and entries.dtype.kind == "O":
         if not all(isinstance(entry, str) for entry in entries.ravel()):
             raise ValueError(f"expected the {of} to be all numbers or all text, got both")
         return array.astype(str)
     return array
+
+
+def as_entries(values: ArrayLike) -> NDArray[Any]:
+    """Return values as an array; others than arrays as objects, which keep their types.
+
+    NumPy alone would convert numbers and missing values next to text into text.
+    """
+    return values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, or NaN, NaT or NA, which all do not equal themselves."""
+    try:
+        return value is None or bool(value != value)  # noqa: PLR0124
+    except TypeError:  # of NA
+        return True
+    except ValueError:  # of arrays
+        return False
 
 
 def is_frame(data: Any) -> bool:

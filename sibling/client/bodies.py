@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sibling.frames import (
+    is_missing,
     is_sparse,
     plain_value,
     read_labels,
@@ -71,20 +72,10 @@ def records_body(records: Any, task: str | None) -> dict[str, Any]:
             if isinstance(value, float | np.floating | Decimal) and math.isinf(value):
                 raise ValueError(f"row {i}, column '{name}': {value} is not a finite number")
     rows = [
-        {name: None if _is_missing(value) else value for name, value in record.items()}
+        {name: None if is_missing(value) else value for name, value in record.items()}
         for record in records
     ]
     return {"task": task, "inputs": rows}
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether a value is NaN, NaT or NA of pandas, which all do not equal themselves."""
-    try:
-        return bool(value != value)  # noqa: PLR0124
-    except TypeError:  # of NA
-        return True
-    except ValueError:  # of arrays
-        return False
 
 
 def as_json(value: Any) -> Any:

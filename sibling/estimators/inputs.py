@@ -21,9 +21,9 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.wrappers.preparation.columns import Column, unnamed
 from algorithms.wrappers.preparation.model import preparation_of
-from sibling.estimators.kinds import Kind, as_labels
+from sibling.estimators.kinds import Kind, as_labels, check_complete
 from sibling.estimators.tables import read_new_table, read_tables
-from sibling.frames import GROUP, TARGET, WEIGHT, is_raw
+from sibling.frames import GROUP, TARGET, WEIGHT, as_entries, is_raw
 
 #: Name of the only task if no names are given.
 SOLE_TASK: Final = "all"
@@ -235,6 +235,8 @@ def read_names(tasks: Any, n_rows: int) -> tuple[list[str], Codes]:
     if tasks is None or _is_name(tasks):
         return [SOLE_TASK if tasks is None else clean_name(tasks)], np.zeros(n_rows, np.intp)
     labels = np.asarray(tasks)
+    if labels.dtype.kind == "U":
+        labels = as_entries(tasks)
     if labels.ndim != 1 or len(labels) != n_rows:
         raise InvalidData(
             f"expected the task of each of the {n_rows} rows as tasks, got shape {labels.shape}"
@@ -400,7 +402,7 @@ def _read_by_task(
         if id(values) not in done:  # tasks may share one array
             done[id(values)] = _read_task_rows(values, name)
         rows, names = done[id(values)]
-        labels = None if groups is None else _as_groups(groups[label], rows.shape[0])
+        labels = None if groups is None else _as_groups(groups[label], rows.shape[0], name)
         weights = None
         if sample_weight is not None:
             weights = _as_weights(sample_weight[label], rows.shape[0])
@@ -497,10 +499,13 @@ def _encode_by_task(
     return encoded, np.unique(np.concatenate(labels)) if labels else None
 
 
-def _as_groups(groups: Any, n_rows: int) -> NDArray[Any]:
+def _as_groups(groups: Any, n_rows: int, task: str | None = None) -> NDArray[Any]:
     labels = np.asarray(groups)
-    if len(labels) != n_rows:
-        raise InvalidData(f"expected the group of each of the {n_rows} rows, got {len(labels)}")
+    if labels.shape != (n_rows,):
+        raise InvalidData(
+            f"expected the group of each of the {n_rows} rows, got shape {labels.shape}"
+        )
+    check_complete(groups, "group", task=task)
     return labels.astype(str) if labels.dtype.kind == "O" else labels
 
 

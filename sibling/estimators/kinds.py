@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import TaskSummary
+from sibling.frames import as_entries, is_missing
 
 Kind = Literal["numbers", "classes"]
 #: Values of the parameter ``target`` of algorithms that can use both kinds.
@@ -67,6 +68,26 @@ def kind_of(y: Any, kinds: tuple[Kind, ...], *, target: str, is_needed: bool) ->
         return kinds[0]
     is_ignored = any(type_of_target(part).startswith("continuous") for part in parts)
     return None if is_ignored else kinds[0]
+
+
+def check_complete(values: Any, what: str, *, task: str | None = None) -> None:
+    """Raise InvalidData if a label is missing: its text would be a label of its own.
+
+    Missing values in arrays of numbers are left to other checks.
+    """
+    if isinstance(values, Mapping):
+        for name, part in values.items():
+            check_complete(part, what, task=str(name))
+        return
+    entries = np.asarray(values) if hasattr(values, "dtype") else as_entries(values)
+    if entries.dtype.kind not in "OmM":
+        return
+    for row, value in enumerate(entries.ravel()):
+        if is_missing(value):
+            where = f"row {row}" if task is None else f"task '{task}', row {row}"
+            raise InvalidData(
+                f"{where}: the {what} is missing; add it, or leave the row out", task=task, row=row
+            )
 
 
 def _has_labels(y: Any) -> bool:

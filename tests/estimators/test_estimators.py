@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 
@@ -503,6 +504,37 @@ def test_a_missing_value_is_named_by_its_row_among_all_rows():
     X[37, 1] = np.nan
     with pytest.raises(ValueError, match="task 'b', row 37, column 1 is nan"):
         model.predict(X, tasks=tasks)
+
+
+COLUMN_TYPES = {
+    "list": list,
+    "objects": lambda values: np.array(values, dtype=object),
+    "pandas": pd.Series,
+    "pandas text": lambda values: pd.Series(values, dtype="string"),
+    "polars": pl.Series,
+    "arrow": pa.array,
+}
+
+
+@pytest.mark.parametrize("column", COLUMN_TYPES.values(), ids=COLUMN_TYPES)
+def test_missing_groups_and_tasks_are_no_group_and_no_task(column):
+    labels = column([*TASKS[:7], None, *TASKS[8:]])
+    with pytest.raises(ValueError, match=r"^row 7: the group is missing"):
+        Ridge().fit(X, Y, tasks=TASKS, groups=labels)
+    with pytest.raises(ValueError, match=r"^task 'a', row 7: the group is missing"):
+        Ridge().fit({"a": X}, {"a": Y}, groups={"a": labels})
+    with pytest.raises(ValueError, match="the task of row 7 is"):
+        Ridge().fit(X, Y, tasks=labels)
+
+
+def test_nan_in_a_list_of_text_is_missing_and_one_group_is_none_for_each_row():
+    labels = [np.nan, *TASKS[1:].tolist()]
+    with pytest.raises(ValueError, match="the task of row 0 is nan"):
+        Ridge().fit(X, Y, tasks=labels)
+    with pytest.raises(ValueError, match="row 0: the group is missing"):
+        Ridge().fit(X, Y, groups=labels)
+    with pytest.raises(ValueError, match="expected the group of each of the 60 rows"):
+        Ridge().fit(X, Y, groups=5)
 
 
 @pytest.mark.parametrize("unit", ["timedelta64[s]", "datetime64[D]"])
