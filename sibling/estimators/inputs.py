@@ -331,6 +331,8 @@ def read_new_task(
     """
     rows = read_new_rows(estimator, X, "transform", expected=None)
     weights = None if sample_weight is None else _as_weights(sample_weight, rows.shape[0])
+    if kind is not None:
+        check_complete(y, "target")
     targets, classes = _encode(y, kind, weights)
     names = _names_of(estimator)
     if kind is not None and raw_columns(estimator.model_) is not None:
@@ -470,7 +472,9 @@ def _encode(
         return None, None
     values = np.asarray(y)
     if kind == "classes":
-        counted = values if weights is None else values[np.asarray(weights) > 0]
+        # tasks report other lengths
+        is_counted = None if np.shape(weights) != values.shape else np.asarray(weights) > 0
+        counted = values if is_counted is None else values[is_counted]
         return as_labels(values), np.unique(counted)
     check_no_times(values, "y")
     return values.astype(np.float64), None

@@ -53,12 +53,15 @@ def kind_of(y: Any, kinds: tuple[Kind, ...], *, target: str, is_needed: bool) ->
     ------
     InvalidParams
         The parameter has another value.
+    InvalidData
+        A target is missing.
     """
     if target not in CHOICES:
         expected = ", ".join(map(repr, CHOICES))
         raise InvalidParams(f"'target': expected one of {expected}, got {target!r}", field="target")
     if y is None or not kinds:
         return None
+    check_complete(y, "target")
     if target in kinds:
         return "numbers" if target == "numbers" else "classes"
     parts = list(y.values()) if isinstance(y, Mapping) else [y]

@@ -33,7 +33,7 @@ from sibling.estimators.inputs import (
     read_new_rows,
     split_tasks,
 )
-from sibling.estimators.kinds import kinds_of
+from sibling.estimators.kinds import check_complete, kinds_of
 
 #: Metadata that scikit-learn passes on to calls of a model.
 CALL_REQUEST: Final = {"tasks": True, "new_tasks": True}
@@ -208,6 +208,7 @@ def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = 
     """
     check_by_task(X, y, "y")
     check_by_task(X, sample_weight, "sample_weight")
+    check_complete(y, "target")
     predicted = self.predict(X, tasks=tasks)
     if isinstance(predicted, Mapping):
         y = _concatenate(y, predicted, "y")

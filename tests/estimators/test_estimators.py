@@ -527,6 +527,20 @@ def test_missing_groups_and_tasks_are_no_group_and_no_task(column):
         Ridge().fit(X, Y, tasks=labels)
 
 
+@pytest.mark.parametrize("column", COLUMN_TYPES.values(), ids=COLUMN_TYPES)
+def test_missing_labels_are_named_by_their_row(column):
+    labels = column([*LABELS[:7], None, *LABELS[8:]])
+    model = Ridge().fit(X, LABELS, tasks=TASKS)
+    for use in (Ridge().fit, LogisticRegression().fit, model.score):
+        with pytest.raises(ValueError, match=r"^row 7: the target is missing"):
+            use(X, labels, tasks=TASKS)
+    with pytest.raises(ValueError, match=r"^row 7: the target is missing"):
+        model.adapt(X, labels, task="new")
+    with pytest.raises(ValueError, match=r"^task 'a', row 7: the target is missing"):
+        Ridge().fit({"a": X, "b": X}, {"a": labels, "b": LABELS})
+    assert TaskPCA().fit(X, labels, tasks=TASKS).tasks_ == tuple(NAMES)
+
+
 def test_nan_in_a_list_of_text_is_missing_and_one_group_is_none_for_each_row():
     labels = [np.nan, *TASKS[1:].tolist()]
     with pytest.raises(ValueError, match="the task of row 0 is nan"):
@@ -540,8 +554,10 @@ def test_nan_in_a_list_of_text_is_missing_and_one_group_is_none_for_each_row():
 @pytest.mark.parametrize("unit", ["timedelta64[s]", "datetime64[D]"])
 def test_dates_and_durations_are_no_numbers(unit):
     model = Ridge().fit(X, Y, tasks=TASKS)
-    times = np.arange(60).astype(unit)
-    times[3] = "NaT"
+    times, gappy = np.arange(60).astype(unit), np.arange(60).astype(unit)
+    gappy[3] = "NaT"
+    with pytest.raises(ValueError, match="row 3: the target is missing"):
+        Ridge().fit(X, gappy, tasks=TASKS)
     message = r"has values of type .*; expected numbers, such as days"
     frame = pd.DataFrame(X, columns=list("abcd"))
     for rows in (X, frame, frame.assign(ward=TASKS)):

@@ -72,6 +72,14 @@ def test_invalid_weights_are_reported(weights, message):
         Ridge().fit(X, Y, tasks=TASKS, sample_weight=weights)
 
 
+def test_weights_by_task_of_another_length_are_reported_with_classes_too():
+    X, y = np.arange(20.0)[:, np.newaxis], np.array(["a", "b"] * 10)
+    with pytest.raises(ValueError, match="the weight of each of the 20 rows"):
+        Ridge().fit({"t": X}, {"t": y}, sample_weight={"t": np.ones(19)})
+    with pytest.raises(ValueError, match="task 't' has 20 rows but targets of shape"):
+        Ridge().fit({"t": X}, {"t": y[1:]}, sample_weight={"t": np.ones(20)})
+
+
 def test_what_uses_no_weights_says_so():
     for name, cls in ESTIMATORS.items():
         declared = "sample_weight" in inspect.signature(cls.fit).parameters
