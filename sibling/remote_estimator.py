@@ -16,7 +16,7 @@ from algorithms.wrappers.preparation.algorithm import prepared
 from algorithms.wrappers.weights import weighted
 from sibling.client import Client, RemoteModel
 from sibling.estimators.estimator import Estimator, class_weight_of
-from sibling.estimators.fitting import check_fit, parse_recipe, read_fit
+from sibling.estimators.fitting import check_fit, parse_calibration, parse_recipe, read_fit
 from sibling.estimators.methods import CALL_REQUEST, Transformer, make_call, score
 
 
@@ -87,6 +87,7 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self, spec, X, y, tasks=tasks, groups=groups, sample_weight=sample_weight
         )
         class_weight = class_weight_of(spec)
+        calibration = parse_calibration(spec.calibration)
         if any(column.kind != "number" for column in given.columns or ()):
             raise InvalidData(
                 "a remote estimator takes columns of numbers; encode the others, or upload the "
@@ -117,7 +118,7 @@ class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             model=self.model,
             seed=spec.random_state,
             preparation=spec.preparation,
-            calibration=spec.calibration,
+            calibration=None if calibration is None else calibration.model_dump(exclude_unset=True),
             class_weight=class_weight,
             new_tasks=spec.new_tasks,
             ties=spec.ties,

@@ -73,7 +73,10 @@ def parse_calibration(options: Any) -> Calibration | None:
     """
     if options is None or options is False:
         return None
-    return _parse(Calibration, {} if options is True else options, name="calibration")
+    options = {} if options is True else options
+    if isinstance(options, Mapping) and isinstance(options.get("threshold"), Mapping):
+        options = {**options, "threshold": _by_label(options["threshold"])}
+    return _parse(Calibration, options, name="calibration")
 
 
 def parse_class_weight(value: Any) -> ClassWeight | None:
@@ -85,12 +88,17 @@ def parse_class_weight(value: Any) -> ClassWeight | None:
         It is neither a known name nor positive weights by class.
     """
     if isinstance(value, Mapping):
-        value = {str(as_labels(np.array([k]))[0]): float(w) for k, w in value.items()}
+        value = {label: float(weight) for label, weight in _by_label(value).items()}
     try:
         return _CLASS_WEIGHT.validate_python(value)
     except ValidationError as error:
         problem = error.errors(include_input=False, include_url=False)[-1]["msg"]
         raise InvalidParams(f"'class_weight': {problem}", field="class_weight") from None
+
+
+def _by_label(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return values by the text of classes, which may be text, integers or booleans."""
+    return {str(as_labels(np.array([label]))[0]): value for label, value in values.items()}
 
 
 def tied(data: Given, value: Any) -> Given:

@@ -95,6 +95,19 @@ def test_a_threshold_of_an_unknown_class_or_of_numbers_is_refused() -> None:
     assert error.value.field == "threshold"
 
 
+@pytest.mark.parametrize("label", [1, True, np.int64(1), 1.0])
+def test_estimators_take_a_threshold_by_integers_and_booleans(label) -> None:
+    tasks = clinics()
+    X = {task.name: task.X for task in tasks}
+    y = {task.name: (task.y == "ill").astype(type(label)) for task in tasks}
+    expected, found = (
+        sibling.LogisticRegression(calibration={"threshold": {key: 20}}).fit(X, y).predict(X)
+        for key in ("1", label)
+    )
+    for name, answers in found.items():
+        np.testing.assert_array_equal(answers, expected[name])
+
+
 def test_estimators_take_a_threshold() -> None:
     tasks = clinics()
     X, y = (np.concatenate([getattr(t, name) for t in tasks]) for name in ("X", "y"))

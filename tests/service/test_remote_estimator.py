@@ -45,13 +45,16 @@ def test_a_remote_fit_equals_a_local_one_bit_for_bit(client):
 
 def test_classes_keep_their_type(client):
     labels = np.where(Y > 0, 7, 3)
+    estimator = LogisticRegression(selection="given", calibration={"threshold": {np.int64(7): 3}})
     remote = RemoteEstimator(
-        LogisticRegression(selection="given"),
+        estimator,
         client=client,
         model="remote-classes",
     ).fit(X, labels, tasks=TASKS)
     assert is_classifier(remote)
-    local = LogisticRegression(selection="given").fit(X, labels, tasks=TASKS)
+    local = clone(estimator).fit(X, labels, tasks=TASKS)
+    p = remote.predict_proba(X, tasks=TASKS)
+    np.testing.assert_array_equal(p, local.predict_proba(X, tasks=TASKS))
     predicted = remote.predict(X, tasks=TASKS)
     assert predicted.dtype == labels.dtype
     np.testing.assert_array_equal(predicted, local.predict(X, tasks=TASKS))
