@@ -17,7 +17,8 @@ def replaced_file(path: Path, *, mode: int = 0o666, is_synced: bool = True) -> I
     """Yield an empty file beside ``path``, to be written and closed in the block; move it there.
 
     ``path`` has its old contents until the new ones are on the disk. A name is often on the disk
-    before the contents: after a power failure, or on a full disk, the file would be empty.
+    before the contents: after a power failure, or on a full disk, the file would be empty. A pipe
+    or a device, such as ``/dev/null``, is not replaced: it is what is yielded.
 
     Parameters
     ----------
@@ -32,6 +33,9 @@ def replaced_file(path: Path, *, mode: int = 0o666, is_synced: bool = True) -> I
     OSError
         The file cannot be written, for example because the disk is full. No part of it is left.
     """
+    if path.exists() and not path.is_file():
+        yield path
+        return
     start = path.name[:_MAX_NAME_START]
     partial = path.with_name(f"{start}.{uuid4().hex}{PARTIAL}")
     try:

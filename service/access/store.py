@@ -113,14 +113,14 @@ def revoke(session: Session, key_id: str, *, with_descendants: bool = False) -> 
     if found is None:
         return []
     lock_keys(session, found.owner)
-    ids, found = set[str](), {key_id}
-    while ids < found:  # until it was locked, a key may have created one of another owner
-        ids = found
+    ids, tree = set[str](), {key_id}
+    while ids < tree:  # until it was locked, a key may have created one of another owner
+        ids = tree
         query = sa.select(KeyRow).where(KeyRow.id.in_(ids), KeyRow.revoked_at.is_(None))
         query = query.order_by(KeyRow.created_at, KeyRow.id).with_for_update()
         rows = session.scalars(query, execution_options={"populate_existing": True}).all()
         if with_descendants:
-            found = ids.union(_descendants(session, key_id))
+            tree = ids.union(_descendants(session, key_id))
     revoked_at = now()
     for row in rows:
         row.revoked_at = revoked_at

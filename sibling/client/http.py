@@ -1,6 +1,7 @@
 """HTTP connection of the client: retries, pagination and errors."""
 
 import json
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
@@ -96,7 +97,7 @@ class Http:
         deadline = time.monotonic() + wait_s
         left_s = wait_s
         while True:
-            body = await self.get(path, wait=min(left_s, self._timeout_s / 2))
+            body = await self.get(path, wait=min(left_s, (self._timeout_s or math.inf) / 2))
             left_s = max(0, deadline - time.monotonic())
             if left_s == 0 or is_final(body):
                 return body
@@ -128,7 +129,7 @@ class Http:
                             file.write(chunk)
                 return response
 
-            await self._retry(fetch, can_repeat=True)
+            await self._retry(fetch, can_repeat=partial != target)  # a pipe keeps what it got
         return target
 
     async def pages(self, path: str, **params: Any) -> AsyncIterator[dict[str, Any]]:

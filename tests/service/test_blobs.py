@@ -86,6 +86,16 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     assert (tmp_path / "file").read_bytes() == b"new"
 
 
+def test_a_pipe_is_written_and_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDWR)  # waits for no writer
+    with replaced_file(tmp_path / "pipe") as file:
+        file.write_bytes(b"new")
+    assert (tmp_path / "pipe").is_fifo()
+    assert os.read(reader, 9) == b"new"
+    os.close(reader)
+
+
 def test_a_file_that_cannot_be_written_keeps_its_contents(tmp_path):
     (tmp_path / "file").write_bytes(b"old")
 
