@@ -90,9 +90,8 @@ def is_raw(data: Any) -> bool:
         return False
     if hasattr(data, "column_names"):  # Arrow
         kinds = [str(field.type) for field in data.schema]
-        return not all(
-            kind.startswith(("int", "uint", "float", "double", "half")) for kind in kinds
-        )
+        numeric = ("int", "uint", "float", "double", "half", "bool")
+        return not all(kind.startswith(numeric) for kind in kinds)
     types = data.dtypes
     listed = types if isinstance(types, list) else list(types)
     return not all(_is_numeric(dtype) for dtype in listed)

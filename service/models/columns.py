@@ -3,6 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
@@ -36,6 +37,7 @@ _ROW_OPTIONS: Final = (
 class _Entry(NamedTuple):
     names: NamesByTask
     ignored: frozenset[str]
+    all_names: frozenset[str]
     numbers: NumberWritings
     options: ReadOptions
 
@@ -67,11 +69,9 @@ class ColumnNames:
         tasks have no names.
         """
         entry = self._find(version_id)
-        names, ignored = entry.names, entry.ignored
-        named_columns = [columns for columns in names.values() if columns is not None]
-        if name in ignored or any(name in columns for columns in named_columns):
+        if name in entry.all_names:
             return True
-        return False if len(named_columns) == len(names) else None
+        return None if None in entry.names.values() else False
 
     def options(self, version_id: str) -> ReadOptions:
         """Return the options of the upload that the version was trained on."""
@@ -92,7 +92,8 @@ class ColumnNames:
             names = column_names(session, version_id)
             ignored = left_out_names(session, version_id)
             numbers = number_writings(session, version_id)
-            entry = _Entry(names, ignored, numbers, _options(session, version_id))
+            all_names = ignored.union(*(columns or () for columns in names.values()))
+            entry = _Entry(names, ignored, all_names, numbers, _options(session, version_id))
         with self._lock:
             self._cache[version_id] = entry
             if len(self._cache) > _MAX_CACHED:
@@ -126,9 +127,19 @@ def left_out_names(session: Session, version_id: str) -> frozenset[str]:
 
 
 def number_writings(session: Session, version_id: str) -> NumberWritings:
-    """Query how numbers were written, by the newest training table that has them as text."""
+    """Query how numbers were written, by the newest training table that has them as text.
+
+    Columns that have no unit there have that of the newest older table with one.
+    """
     tables = (manifest for manifest, _ in _trained_on(session, version_id))
-    return next(filter(None, map(NumberWritings.of_manifest, tables)), PLAIN_TABLE)
+    newest, *older = [*filter(None, map(NumberWritings.of_manifest, tables)), PLAIN_TABLE]
+    columns = dict(newest.columns)
+    for written in older:
+        for name, writing in written.columns.items():
+            current = columns.get(name, newest.common)
+            if writing.unit and not current.unit:
+                columns[name] = replace(current, unit=writing.unit)
+    return replace(newest, columns=columns)
 
 
 def _ranges(tables: Sequence[Mapping[str, Any]], written: NumberWritings) -> Ranges:

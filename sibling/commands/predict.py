@@ -15,7 +15,6 @@ import orjson
 import typer
 from numpy.typing import NDArray
 
-from algorithms.interface.files import replaced_file
 from algorithms.interface.methods import CLASS_METHODS, LEVEL_METHODS, METHODS
 from sibling import Client, NewTasksWarning, RemoteModel
 from sibling.client.environment import DEFAULT_URL
@@ -102,8 +101,7 @@ def _add_method(method: str) -> None:
         if output is None:
             sys.stdout.buffer.write(written)
         else:
-            with replaced_file(output.resolve() if output.is_file() else output) as partial:
-                partial.write_bytes(written)
+            output.write_bytes(written)
 
     # parameters of the client are no options
     help_text = (inspect.getdoc(getattr(RemoteModel, method)) or "").partition("\n\nParameters\n")[

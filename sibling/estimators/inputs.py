@@ -143,8 +143,9 @@ def _left_out(
     frames: Iterable[Any], others: Iterable[Any], used: tuple[str, ...] | None
 ) -> frozenset[str]:
     """Return the names of columns of frames, targets, groups and weights that are not used."""
-    names = {name for frame in frames for name in _frame_names(frame) or ()}
-    names |= {name for name in map(_label_of, others) if name is not None}
+    names = {name for name in map(_label_of, others) if name is not None}
+    if used is not None:  # else the columns of frames were used by position
+        names |= {name for frame in frames for name in _frame_names(frame) or ()}
     return frozenset(names.difference(used or ()))
 
 

@@ -55,6 +55,19 @@ def test_arrow_tables_keep_the_names_of_their_columns(fitted):
         )
 
 
+@pytest.mark.parametrize("kind", [pa.table, pa.record_batch])
+def test_arrow_rows_are_read_as_arrays_and_frames_with_booleans_as_numbers(kind):
+    rows, y = frame()
+    tasks, flags = rows["hospital"], rows["age"] > rows["age"].median()
+    columns = {"bmi": rows["bmi"], "flag": flags.astype(float)}
+    numbers, mixed = kind(columns), kind({**columns, "flag": flags})
+    X = np.column_stack([*columns.values()])
+    expected = Ridge(selection="given").fit(X, y, tasks=tasks).predict(X, tasks=tasks)
+    model = Ridge(selection="given").fit(numbers, y, tasks=tasks)
+    for given in (numbers, mixed):
+        np.testing.assert_array_equal(model.predict(given, tasks=tasks), expected)
+
+
 def test_a_row_that_contradicts_the_tasks_given_is_named(fitted):
     rows, _ = frame()
     with pytest.raises(InvalidData) as caught:

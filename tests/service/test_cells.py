@@ -78,6 +78,9 @@ ROWS_OF_NUMBERS = {
     "other numbers": ("400,401\n1,2", ["400", "402"]),
     "a number twice": ("400,400\n1,2", ["400", "402"]),
     "one row": ("402,400", ["400", "402"]),
+    "one column": ("5\n6", ["5"]),
+    "two columns that are numbered": ("0,1\n2,3", ["0", "1"]),
+    "not in order": ("1,0,2\n0.5,3.25,1.5", ["0", "1", "2"]),
     "names that are text": ("0,1\n1,2", ["x", "z"]),
 }
 
@@ -90,7 +93,7 @@ def test_a_first_line_that_is_not_the_columns_of_the_model_is_a_row(name):
 
 @pytest.mark.parametrize(
     ("text", "names"),
-    [("400,402\n402,402", ["400", "402"]), ("0,1\n2,3", ["0", "1"]), ("5\n6", ["5"])],
+    [("400,402\n402,402", ["400", "402"]), ("0,1,2\n2,3,4", ["0", "1", "2"])],
 )
 def test_a_first_line_that_can_be_a_header_or_a_row_is_refused(text, names):
     with pytest.raises(Problem, match="header=present"):

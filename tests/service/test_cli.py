@@ -214,19 +214,6 @@ def run_rows(run, service, method, body, *options):
     return end.stdout
 
 
-def test_outputs_replace_a_file_once_they_are_complete(run, service, cameras, tmp_path):
-    _, X = cameras
-    body = "\n".join(",".join(map(repr, row)) for row in X.tolist())
-    output, link, kept = (tmp_path / name for name in ("out.csv", "link.csv", "kept.csv"))
-    kept.write_text("old", encoding="utf-8")
-    output.hardlink_to(kept)
-    link.symlink_to(output)
-    run_rows(run, service, "predict", body, "-o", str(link))
-    assert kept.read_text(encoding="utf-8") == "old"  # its bytes were not overwritten
-    assert output.read_text(encoding="utf-8") == run_rows(run, service, "predict", body)
-    assert link.is_symlink()
-
-
 @pytest.mark.parametrize("method", ["predict", "distances", "transform"])
 def test_every_method_writes_every_format(run, service, cameras, tmp_path, method):
     model, X = cameras

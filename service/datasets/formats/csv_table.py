@@ -3,6 +3,7 @@
 A table with several target columns and no task column gives one task per target.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -143,12 +144,23 @@ class _Table:
         with ThreadPoolExecutor(len(parts)) as pool:
             if not self.integers or not any(pool.map(find, *zip(*parts, strict=True))):
                 return rows
-        texts = self._read(dict.fromkeys(self.integers, _TEXT), _MAX_BLOCK_BYTES)
-        codes = {n for n in self.integers if first_code(Texts.of(texts[n], n)) is not None}
-        for position, name in enumerate(rows.column_names):
-            if name in codes:
-                rows = rows.set_column(position, name, texts[name])
+        if codes := self._columns_of_codes():
+            texts = self._read(dict.fromkeys(codes, _TEXT), _MAX_BLOCK_BYTES)
+            for name in codes:
+                rows = rows.set_column(rows.column_names.index(name), name, texts[name])
         return rows
+
+    def _columns_of_codes(self) -> list[str]:
+        """Return the columns of integers with codes: block by block, as text takes more memory."""
+        types = dict.fromkeys(self.integers, _TEXT)
+        self.has_wrong_widths, self.n_blank = False, 0
+        found = set[str]()
+        with ReportingFile(self.text.path) as file:
+            for block in self._parse(file, types, _MAX_BLOCK_BYTES, read=pv.open_csv):
+                cells = pa.Table.from_batches([block])
+                left = types.keys() - found
+                found |= {n for n in left if first_code(Texts.of(cells[n], n)) is not None}
+        return sorted(found)
 
     def filled(self, rows: pa.Table) -> pa.Table:
         """Return the rows without those at the end and without columns that have no value.
@@ -308,9 +320,10 @@ class _Table:
         *,
         columns: list[str] | None = None,
         has_header: bool = True,
-    ) -> pa.Table:
+        read: Callable[..., Any] = pv.read_csv,
+    ) -> Any:
         """Return some columns, by default the columns whose types are given."""
-        return pv.read_csv(
+        return read(
             source,
             read_options=pv.ReadOptions(
                 use_threads=False,  # parts are read by threads, with less time in all

@@ -39,6 +39,8 @@ from service.inference.task_column import TaskSource
 
 _MAX_LINES: Final = 1_000_000
 _HEAD_BYTES: Final = 64 * 1024
+#: Numbers 0, 1, 2, ... in order are a header from this many on.
+_MIN_NUMBERED: Final = 3
 
 
 def read_csv(
@@ -146,17 +148,21 @@ def _header_of(
 def _are_columns(names: list[str], rows: list[list[str]], tasks: TaskSource) -> bool:
     """Return whether numbers in the first line are columns of the model, each once.
 
+    Fewer than three numbers such as 0 and 1 are rather a row, as others that are not in order.
+
     Raises
     ------
     Problem
         A row has only such numbers, too, so that the first line may be a row. If the columns are
-        numbered, or there is only one, any whole numbers are such.
+        numbered from 0 or 1, any whole numbers are such.
     """
     named = [clean_name(name) for name in names if name and not is_index(name)]
     columns = {*named}
     if not rows or not named or len(columns) < len(named) or not all(map(tasks.is_other, named)):
         return False
     is_numbered = len(named) == 1 or columns <= {*map(str, range(len(named) + 1))}
+    if is_numbered and (len(named) < _MIN_NUMBERED or named != sorted(named, key=int)):
+        return False
     cells = ([cell.strip() for cell in row[-len(named) :]] for row in rows)
     if any(columns.issuperset(c) or (is_numbered and all(map(str.isdigit, c))) for c in cells):
         detail = "the numbers in the first line can be names of columns, or a row: set the media"

@@ -50,14 +50,20 @@ def test_a_task_of_another_width_is_rejected(client, base):
 
 
 def test_a_task_of_another_unit_is_rejected(client, tmp_path):
-    def upload(task, unit):
+    def upload(task, unit, **options):
         rows = [f"{task},{i} {unit},{i % 3},{i % 3}" for i in range(1, 9)]
         (tmp_path / "t.csv").write_text("\n".join(["task,weight,size,y", *rows]))
-        return client.upload(tmp_path / "t.csv", name=f"{task} in {unit}", target_column="y")
+        name = f"{task} in {unit}"
+        return client.upload(tmp_path / "t.csv", name=name, target_column="y", **options)
 
-    model = client.train(upload("a", "kg"), "ridge", model="in-kg").wait()
+    dataset = upload("a", "kg")
+    model = client.train(dataset, "ridge", model="in-kg").wait()
     with pytest.raises(ServiceError, match="'weight' has the unit 'g', but the unit 'kg' in the"):
         client.adapt(model, upload("b", "g"))
+    adapted = client.adapt(model, upload("c", "", missing_marker="-999")).wait()
+    client.infer(adapted, "predict", dataset).wait()  # in kg, as at first
+    with pytest.raises(ServiceError, match="'weight' has the unit 'g', but the unit 'kg' in the"):
+        client.adapt(adapted, upload("d", "g"))
 
 
 def test_values_that_are_too_large_fail_the_job_with_the_task(client, base):
