@@ -517,12 +517,14 @@ def numbered(client):
 def test_a_csv_header_of_numbers_is_recognised(service, numbered) -> None:
     X = rows(7)
     expected = numbered.predict(X, task="a")
+    in_order = as_csv({"1": X[:, 0], "2": X[:, 1], "3": X[:, 2]})
+    np.testing.assert_array_equal(over_http(service, numbered, in_order, CSV), expected)
     body = as_csv({"3": X[:, 2], "1": X[:, 0], "2": X[:, 1]})
-    for media_type in (CSV, "text/csv; header=present"):
-        found = over_http(service, numbered, body, media_type)
-        np.testing.assert_array_equal(found, expected)
-    assert len(over_http(service, numbered, body, "text/csv; header=absent")) == len(X) + 1
-    lines = as_csv({"1": X[:, 0], "2": X[:, 1], "3": X[:, 2]}).split(b"\n", 1)[1]
+    found = over_http(service, numbered, body, "text/csv; header=present")
+    np.testing.assert_array_equal(found, expected)
+    for media_type in (CSV, "text/csv; header=absent"):
+        assert len(over_http(service, numbered, body, media_type)) == len(X) + 1
+    lines = in_order.split(b"\n", 1)[1]
     found = over_http(service, numbered, lines, "text/csv; charset=utf-8; header=absent")
     np.testing.assert_array_equal(found, expected)
 
