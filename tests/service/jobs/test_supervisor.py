@@ -25,6 +25,8 @@ from service.storage.job_states import AttemptCommand
 GRACE_S = 0.5
 #: Starting a child, or a heartbeat on a busy machine.
 SLACK_S = 2.0
+#: For one child or its end on a busy machine; far below the minutes of a fit.
+SOON_S = 20.0
 
 
 @contextlib.contextmanager
@@ -269,7 +271,7 @@ def test_a_child_that_prints_much_before_it_is_ready_does_not_block(
     _run_in_every_child(monkeypatch, tmp_path, "import os\nos.write(2, b'x' * 2_000_000)")
     outcome, _, elapsed = run(supervisor, small)
     assert outcome.kind == "succeeded"
-    assert elapsed < 20
+    assert elapsed < SOON_S
 
 
 def test_a_child_that_dies_at_its_start_reports_the_cause(
@@ -280,7 +282,7 @@ def test_a_child_that_dies_at_its_start_reports_the_cause(
     outcome, _, elapsed = run(supervisor, small)
     assert (outcome.kind, outcome.code) == ("failed", "crashed")
     assert "algorithms.registry" in outcome.detail
-    assert elapsed < 20
+    assert elapsed < SOON_S
 
 
 def _run_in_every_child(monkeypatch, folder, code):
@@ -322,14 +324,14 @@ def test_a_killed_child_is_lost_and_the_signal_reported(run, supervisor, long, n
     outcome, _, elapsed = run(supervisor, long)
     assert (outcome.kind, outcome.code) == ("lost", "crashed")
     assert number.name in outcome.detail
-    assert elapsed < 1 + SLACK_S
+    assert elapsed < SOON_S
     assert not psutil.pid_exists(pid)
 
 
 def test_an_attempt_that_was_fenced_out_stops_and_leaves_no_file(run, supervisor, long, tmp_path):
     outcome, _, elapsed = run(supervisor, long, should_stop=lambda _: True, command=None)
     assert outcome.kind == "fenced"
-    assert elapsed < SLACK_S
+    assert elapsed < SOON_S
     assert not (tmp_path / "model").exists()
 
 
