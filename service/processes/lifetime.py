@@ -7,6 +7,7 @@ import resource
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -20,6 +21,8 @@ _MACHINE_ID: Final = "/etc/machine-id"
 #: Files that container engines create, and types of their root file systems.
 _CONTAINER_MARKS: Final = ("/.dockerenv", "/run/.containerenv")
 _CONTAINER_ROOTS: Final = ("overlay", "fuse-overlayfs")
+#: Longest wait for the kernel to replace the program of a process, also on a busy machine.
+_EXEC_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +120,16 @@ def _read(path: str) -> str:
 def _started(pid: int) -> int | None:
     """Return the start of a process in clock ticks since boot, or None if it has ended."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        fields = _stat(Path(f"/proc/{pid}"))
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # the name, in parentheses, may contain any character; then state (field 3) ... start (field 22)
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    return None if fields[0] in "ZX" else int(fields[19])  # start (field 22)
+
+
+def _stat(process: Path) -> list[str]:
+    """Return the fields of ``/proc/PID/stat`` from the state, which is field 3, on."""
+    # the name before it, in parentheses, may contain any character
+    return (process / "stat").read_text().rpartition(")")[2].split()
 
 
 def set_parent_death_signal(parent: int, number: signal.Signals) -> None:
@@ -149,11 +156,30 @@ def kill_marked(mark: str) -> None:
 
 def _marked(mark: bytes) -> set[int]:
     pids = set()
-    for path in Path("/proc").glob("[0-9]*/environ"):
+    for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is of another user
-            if mark in path.read_bytes():
-                pids.add(int(path.parent.name))
+            if mark in _environment(path):
+                pids.add(int(path.name))
     return pids
+
+
+def _environment(process: Path) -> bytes:
+    """Return the environment of a process, whose folder in ``/proc`` is given.
+
+    While the kernel replaces the program of a process, the new one has none yet: it is waited for.
+    """
+    deadline = time.monotonic() + _EXEC_S
+    before = None
+    while not (environment := (process / "environ").read_bytes()):
+        fields = _stat(process)
+        place = fields[47:49]  # of the environment (fields 50 and 51); zeros while there is none
+        is_settled = place == before and place != ["0", "0"]
+        # vsize (field 23) is zero where there is no program
+        if is_settled or fields[20] == "0" or time.monotonic() > deadline:
+            break
+        before = place
+        time.sleep(0.001)
+    return environment
 
 
 def kill_with_parent(parent: int) -> None:
