@@ -293,6 +293,16 @@ def test_errors_of_classes_are_rates_with_exact_intervals():
     assert share_interval(10, 10) == (pytest.approx(0.69150, abs=1e-5), 1.0)
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-200])
+def test_errors_of_next_to_nothing_have_an_interval(size):
+    days = np.arange(5.0)
+    errors = {"a": TaskErrors(np.full(5, size), days, days)}
+    promises = {"a": Promise(1.0, 50)}
+    _, common = error_changes(errors, promises, is_rate=False, n_days=PERIOD, alpha=ALPHA)
+    assert (common.loss, common.alarm_day) == (size, None)
+    assert 0 <= common.low <= size <= common.high < 10 * size + 1e-300
+
+
 def test_the_bound_of_a_loss_allows_for_the_error_of_its_promise():
     rng, n_tasks = np.random.default_rng(0), 100
     days = np.linspace(0, PERIOD, 30)

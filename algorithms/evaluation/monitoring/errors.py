@@ -224,7 +224,7 @@ def _change(
         low, high = share_interval(int(losses.sum()), n)
     else:
         # squared errors have at least the variance of those of normal errors
-        relative = max(float(losses.var()) / max(loss, 1e-300) ** 2, 2.0) / n
+        relative = max(float(np.var(losses / (loss or 1.0))), 2.0) / n
         factor = float(np.exp(Z_95 * relative**0.5))
         low, high = loss / factor, loss * factor
     return ErrorChange(n, loss, low, high, promised, bound, *alarm)
