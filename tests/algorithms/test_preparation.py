@@ -147,6 +147,17 @@ def test_large_and_constant_columns_are_scaled():
     np.testing.assert_allclose(prepared_rows, [[0, -1], [0, 1], [0, -1], [0, 1]])
 
 
+@pytest.mark.parametrize("scale", ["centre", "standard", "robust"])
+@pytest.mark.parametrize(("value", "n"), [(0.1, 7), (2023.0, 100), (1.7e9, 7)])
+def test_a_constant_column_has_scale_1_though_its_mean_is_rounded(scale, value, n):
+    X = np.full((n, 2), value)
+    X[0, 1] = np.nan  # whose fill value is a mean
+    ours = RowPreparation.learn(X, NUMBERS, Recipe(scale=scale, impute="mean", indicators=False))
+    np.testing.assert_array_equal(ours.scale, [1, 1])
+    np.testing.assert_allclose(ours.apply(X), 0, atol=1e-15 * value)
+    np.testing.assert_allclose(ours.apply(X + 1)[1:], 1, rtol=1e-6)
+
+
 def test_each_task_has_its_own_scale_on_request():
     tasks = TaskSet(
         tuple(

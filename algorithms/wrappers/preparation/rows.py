@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.numerics.arrays import Array
+from algorithms.numerics.centering import FLAT_RTOL
 from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
 from algorithms.wrappers.preparation.recipe import Recipe
 
@@ -290,5 +291,9 @@ def _scales(filled: Array, recipe: Recipe) -> tuple[Array, Array]:
         scale = size * np.sqrt(((deviations / size) ** 2).mean(0))
     if recipe.scale == "centre":
         scale = np.ones(d)
-    scale[scale == 0] = 1.0
+    low, high = filled.min(0), filled.max(0)
+    # of which the rounded mean is another number, and the distance to it no scale
+    is_constant = high / 2 - low / 2 <= FLAT_RTOL * np.maximum(high, -low)
+    centre[is_constant] = filled[0, is_constant]
+    scale[is_constant | (scale == 0)] = 1.0
     return centre, scale
