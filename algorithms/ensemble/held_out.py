@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model, apply
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.interface.weights import ClassWeight, weigh, weights_of
+from algorithms.interface.weights import ClassWeight, positive_targets, weigh, weights_of
 from algorithms.numerics.arrays import Array, Indices
 from algorithms.splits.splits import HeldOut, Splits, folds_of
 from algorithms.splits.subsamples import N_PARTS, subsample
@@ -150,12 +150,11 @@ class HeldOutRows:
 
     @cached_property
     def fit_weights(self) -> Array:
-        """Weights of the rows in fits, (n,): those of their classes are in them."""
-        if self.options.class_weight is None:
-            return self.weights
+        """Weights of the rows in fits, (n,): of mean 1 in a task, with those of their classes."""
         weighed = weigh(self.tasks, self.options.class_weight)
         first = np.cumsum([0] + [task.n_samples for task in self.tasks])
-        every = np.concatenate([weights_of(task) for task in weighed])
+        every = np.concatenate([weights_of(task) for task in self.tasks])
+        every[every > 0] = np.concatenate([weights_of(task) for task in weighed])
         return np.asarray(every[first[self.owner] + self.row])
 
     def divide(self, fold: int) -> tuple[Indices, Indices]:
@@ -212,7 +211,7 @@ class HeldOutRows:
     @cached_property
     def unit(self) -> float:
         """Standard deviation of the numbers."""
-        return float(np.std(np.concatenate([np.asarray(task.y) for task in self.tasks]))) or 1.0
+        return float(np.std(np.concatenate([positive_targets(t) for t in self.tasks]))) or 1.0
 
     def _prepared(self, fold: int | None, n_parts: int, rows: TaskSet) -> PreparedRows:
         key = (fold, n_parts)

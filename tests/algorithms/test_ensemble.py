@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from algorithms.ensemble import race as race_module
 from algorithms.ensemble.contenders import CONTENDERS, contenders_for
-from algorithms.ensemble.held_out import HeldOutRows, spread_rows
+from algorithms.ensemble.held_out import HeldOutRows, RowOptions, spread_rows
 from algorithms.ensemble.stack import ClassStack, NumberStack
 from algorithms.ensemble.weights import (
     MIN_ERROR,
@@ -193,6 +193,36 @@ def test_means_over_tasks_use_the_weights_of_rows() -> None:
 
 def held_out(tasks: TaskSet, *, n_folds: int) -> HeldOutRows:
     return HeldOutRows.of(tasks, spread_rows(tasks, n_folds=n_folds, seed=0))
+
+
+@pytest.mark.parametrize("class_weight", [None, "none", "balanced"])
+def test_factors_of_weights_and_rows_of_weight_0_change_no_weight_of_a_fit(class_weight) -> None:
+    rng = np.random.default_rng(0)
+    given = [replace(one, weights=rng.uniform(1, 9, one.n_samples)) for one in labelled(made())]
+    longer = [
+        Task.from_rows(
+            one.name,
+            np.concatenate([one.X[:1], one.X]),
+            y=np.concatenate([one.y[:1], one.y]),
+            weights=10.0**t * np.concatenate([[0.0], one.weights]),
+        )
+        for t, one in enumerate(given)
+    ]
+    ours, theirs = (
+        HeldOutRows.of(
+            tasks, spread_rows(tasks, n_folds=5, seed=0), RowOptions(class_weight=class_weight)
+        )
+        for tasks in (TaskSet(tuple(given)), TaskSet(tuple(longer)))
+    )
+    np.testing.assert_allclose(theirs.fit_weights, ours.fit_weights)
+
+
+def test_a_huge_target_of_weight_0_changes_no_unit() -> None:
+    (task,) = made(n_tasks=1)
+    y, weights = task.y.copy(), np.ones(task.n_samples)
+    y[0], weights[0] = 1e9, 0.0
+    rows = held_out(TaskSet((replace(task, y=y, weights=weights),)), n_folds=5)
+    assert rows.unit == pytest.approx(np.std(task.y[1:]))
 
 
 def stacked(tasks: TaskSet, kind=NumberStack, n_methods=3, seed=0):
