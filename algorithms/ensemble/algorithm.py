@@ -110,7 +110,7 @@ class Ensemble(Algorithm[EnsembleParams, EnsembleModel]):
         members = _adapted(model.members, task, trace)
         held_out = model.conformal
         if held_out is not None:
-            lowest = held_out.lowest if labels else min(held_out.lowest, lowest_target([task.y]))
+            lowest = held_out.lowest if labels else min(held_out.lowest, lowest_target([task]))
             held_out = replace(held_out, n_tasks=len(model.tasks) + 1, lowest=lowest)
         return replace(
             model,

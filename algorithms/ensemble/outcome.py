@@ -163,7 +163,7 @@ def _conformal(stack: Stack, predictions: Array, tasks: TaskSet) -> ConformalSco
     if rows.labels:
         scores = adaptive_scores(found, np.zeros(len(y)))[np.arange(len(y)), y]
         return ConformalScores(scores, folds, owner, n_tasks, has_scale=False)
-    scores, lowest = np.abs(found[:, 0] - y), lowest_target(task.y for task in tasks)
+    scores, lowest = np.abs(found[:, 0] - y), lowest_target(tasks)
     return ConformalScores(scores, folds, owner, n_tasks, has_scale=True, lowest=lowest)
 
 

@@ -247,6 +247,7 @@ def test_intervals_of_what_is_never_negative_do_not_reach_below_zero(tmp_path) -
 
 
 def test_one_negative_target_of_any_task_leaves_all_intervals_as_they_are() -> None:
-    zero = np.zeros(3)
-    assert lowest_target([zero, zero + 1]) == 0
-    assert lowest_target([zero, np.array([1.0, -1e-9])]) == -np.inf
+    zero, one = Task("a", np.ones((2, 1)), y=np.zeros(2)), np.array([1.0, -1e-9])
+    assert lowest_target([zero, replace(zero, y=np.ones(2))]) == 0
+    assert lowest_target([zero, replace(zero, y=one)]) == -np.inf
+    assert lowest_target([zero, replace(zero, y=one, weights=np.array([1.0, 0.0]))]) == 0

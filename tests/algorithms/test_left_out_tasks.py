@@ -12,6 +12,7 @@ from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.new_tasks import with_new_tasks
 from algorithms.wrappers.preparation.algorithm import prepared
 from algorithms.wrappers.preparation.recipe import Recipe
+from algorithms.wrappers.weights import weighted
 
 #: The same numbers by sums in another order.
 ROUNDING = 1e-9
@@ -64,6 +65,36 @@ def test_intervals_are_those_of_a_jackknife_over_tasks() -> None:
         assert weights[highs[i] < high - ROUNDING].sum() < level
         assert weights[lows[i] >= low - ROUNDING].sum() >= level - ROUNDING
         assert weights[lows[i] > low + ROUNDING].sum() < level
+
+
+def test_rows_of_weight_0_change_no_interval() -> None:
+    tasks = [*tasks_of(np.random.default_rng(1))]
+    given = [Task.from_rows(one.name, one.X, y=abs(one.y), weights=1 + one.y**2) for one in tasks]
+    longer = [
+        Task.from_rows(
+            one.name,
+            np.concatenate([one.X, one.X[:1]]),
+            y=np.append(one.y, -1e6),
+            weights=np.append(one.weights, 0.0),
+        )
+        for one in given
+    ]
+    rows = np.random.default_rng(2).standard_normal((4, 2))
+    ours, theirs = (
+        new(
+            fit(
+                "ridge",
+                TaskSet(tuple(some)),
+                wrap=lambda algorithm: weighted(algorithm, None, has_weights=True),
+                **RIDGE,
+            )
+        )
+        for some in (given, longer)
+    )
+    for task in ("t0", "new"):
+        ends = ours.predict_interval(rows, task=task, level=0.95)
+        assert ends.min() == 0
+        np.testing.assert_allclose(theirs.predict_interval(rows, task=task, level=0.95), ends)
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def _residuals(fits: CrossFit, tasks: TaskSet) -> ConformalScores:
                 predicted = apply(model, "predict", task.take(rows).X, task=name)
                 residuals[rows] = np.abs(task.y[rows] - predicted)
         parts.append((residuals[fold >= 0], fold[fold >= 0]))
-    return replace(_joined(parts, has_scale=True), lowest=lowest_target(task.y for task in tasks))
+    return replace(_joined(parts, has_scale=True), lowest=lowest_target(tasks))
 
 
 def _adaptive_scores(

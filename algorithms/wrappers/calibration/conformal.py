@@ -37,6 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.tasks import Task
+from algorithms.interface.weights import positive_targets
 from algorithms.numerics.arrays import Array
 from algorithms.numerics.moderated_scales import estimate_prior
 
@@ -185,9 +187,9 @@ def loaded_scores(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     return {**arrays, "lowest": float(lowest)}
 
 
-def lowest_target(y: Iterable[NDArray[Any] | None]) -> float:
+def lowest_target(tasks: Iterable[Task]) -> float:
     """Return 0 if no training target of any task is negative, else minus infinity."""
-    return 0.0 if all(of_task is not None and of_task.min() >= 0 for of_task in y) else -np.inf
+    return 0.0 if all((positive_targets(task) >= 0).all() for task in tasks) else -np.inf
 
 
 def rows_for(scores: HeldOutScores, t: int, level: float) -> Weighted:

@@ -25,6 +25,7 @@ from algorithms.interface.model import Model, apply
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.interface.weights import positive_rows
 from algorithms.numerics.arrays import Array
 from algorithms.numerics.scores import brier_losses, log_losses
 from algorithms.wrappers.calibration.conformal import (
@@ -112,7 +113,7 @@ def leave_tasks_out(
         rng = np.random.default_rng([seed, fold])
         model: Model = algorithm.fit(train, params, trace=trace.nested(), rng=rng)
         models.append(model.for_new_tasks((NEW,)))
-        for t, task in enumerate(tasks):
+        for t, task in enumerate(map(positive_rows, tasks)):
             if fold_of[task.name] == fold:
                 left_out.append((task, models[-1]))
                 owners.append(np.full(task.n_samples, t))
@@ -121,7 +122,7 @@ def leave_tasks_out(
     if tasks.tasks[0].target == "numbers":
         scores = np.concatenate([_residuals(task, model) for task, model in left_out])
         errors = mean_errors(scores, owner)
-        lowest = lowest_target(task.y for task in tasks)
+        lowest = lowest_target(tasks)
         return LeftOutTasks(
             models, (), TaskScores(scores, fold_of_row, owner, lowest=lowest), errors
         )
