@@ -214,6 +214,17 @@ def test_deviations_of_tasks_with_rows_of_their_own_are_pooled() -> None:
     assert ends["high"] == pytest.approx(1.5 + 12.706204736 * np.sqrt(0.5 * (1 / 2 + 1)))
 
 
+@pytest.mark.parametrize("unit", [1e-120, 1e120])
+def test_intervals_of_tiny_and_huge_scores_are_those_of_others_in_their_unit(unit) -> None:
+    found = []
+    for u in (1.0, unit):
+        by_task = {"a": [1.0 * u, 2.0 * u, 1.5 * u], "b": [2.0 * u, 2.2 * u, 1.1 * u]}
+        scores = {"by_task": {"rmse": by_task}, "over_rows": {"rmse": [u, u, u]}}
+        ends = mean_interval(scores, METRICS["rmse"], "tasks", ratio=0.25, spans_tasks=False)
+        found.append([ends["low"] / u, ends["high"] / u])
+    assert found[1] == pytest.approx(found[0])
+
+
 @pytest.mark.parametrize("labels", [False, True])
 def test_kept_predictions_are_those_of_models_that_have_not_seen_the_rows(labels) -> None:
     tasks = regression(40, 10)

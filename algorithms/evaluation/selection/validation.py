@@ -291,7 +291,8 @@ def mean_interval(
     variances = np.array([values.var(ddof=1) for values in known]) * (1 / n + ratio)
     reach = 0.0
     if variances.any():
-        df = variances.sum() ** 2 / (variances**2 / (n - 1)).sum()
+        shares = variances / variances.max()  # of which squares neither overflow nor underflow
+        df = shares.sum() ** 2 / (shares**2 / (n - 1)).sum()
         reach = float(stdtrit(df, 1 - LEVEL / 2) * np.sqrt(variances.mean() / len(n)))
     smallest, largest = metric.bounds
     return {"low": max(mean - reach, smallest), "high": min(mean + reach, largest)}
