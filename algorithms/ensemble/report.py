@@ -8,6 +8,7 @@ from scipy.special import stdtrit
 
 from algorithms.ensemble.contenders import Contender
 from algorithms.ensemble.stack import Stack
+from algorithms.evaluation.scores.metrics import METRICS
 from algorithms.numerics.arrays import Array
 
 #: Level of the interval of the expected score.
@@ -55,12 +56,13 @@ def describe_expected(stack: Stack, predictions: Array) -> dict[str, Any]:
     half = None
     if T > 1:
         half = float(stdtrit(T - 1, (1 + LEVEL) / 2) * values.std(ddof=1) / np.sqrt(T))
-    mean = float(values.mean())
+    mean, metric = float(values.mean()), metric_of(stack)
+    smallest, largest = METRICS[metric].bounds
     return {
-        "metric": metric_of(stack),
+        "metric": metric,
         "value": mean,
-        "low": None if half is None else max(mean - half, 0.0),
-        "high": None if half is None else mean + half,
+        "low": None if half is None else max(mean - half, smallest),
+        "high": None if half is None else min(mean + half, largest),
         "by_task": by_task,
     }
 

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from algorithms.ensemble import race as race_module
 from algorithms.ensemble.contenders import CONTENDERS, contenders_for
 from algorithms.ensemble.held_out import HeldOutRows, RowOptions, spread_rows
+from algorithms.ensemble.report import describe_expected
 from algorithms.ensemble.stack import ClassStack, NumberStack
 from algorithms.ensemble.weights import (
     MIN_ERROR,
@@ -240,6 +241,14 @@ def stacked(tasks: TaskSet, kind=NumberStack, n_methods=3, seed=0):
 
 def weights_of(stack):
     return stack.learn_weights(stack.scored, is_single=False, trace=Trace(), seed=0)
+
+
+def test_an_expected_error_rate_is_at_most_1() -> None:
+    stack = stacked(labelled(made(n_tasks=2)), ClassStack)
+    is_right = stack.rows.owner == 0
+    answers = (stack.rows.y == is_right).astype(float)
+    found = describe_expected(stack, np.stack([1 - answers, answers], axis=1))
+    assert [found[key] for key in ("low", "value", "high")] == [0.0, 0.5, 1.0]
 
 
 @pytest.mark.parametrize("kind", [NumberStack, ClassStack])
