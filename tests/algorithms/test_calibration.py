@@ -46,6 +46,15 @@ def fit(name, tasks, *, seed=0, wrap=lambda algorithm: algorithm, **values):
     return algorithm.fit(tasks, params, trace=Trace(), rng=np.random.default_rng(seed))
 
 
+def test_classes_of_which_only_one_group_can_be_held_out_are_refused() -> None:
+    task = classes_task(np.random.default_rng(0), n=20)
+    groups = np.where(np.arange(20) < 8, "small", "large")
+    y = np.where(groups == "large", task.y, "a")
+    tasks = TaskSet((Task.from_rows("t", task.X, y=y, groups=groups),))
+    with pytest.raises(InvalidData, match="must all stay together"):
+        fit("constant", tasks)
+
+
 class Ours(ClassifierMixin, BaseEstimator):
     """One of our algorithms with one task, as scikit-learn calibrates it."""
 

@@ -36,11 +36,24 @@ def report_quality(
         Fold of each score, by task.
     costs
         Factors of the classes by task, for the recall of each class with them.
+
+    Raises
+    ------
+    InvalidData
+        All rows are in one fold.
     """
     after = _held_out(scored, fold_of)
     before = {name: normalise(expit(task.scores), task.scores) for name, task in scored.items()}
     rows = {name: np.flatnonzero(np.isfinite(p).all(axis=1)) for name, p in after.items()}
     kept = {name: task.take(rows[name]) for name, task in scored.items() if rows[name].size}
+    if not kept:
+        name = next(iter(scored))
+        raise InvalidData(
+            f"the rows of task '{name}' or any other that can be held out must all stay together, "
+            "so none are left to learn their probabilities from; add rows or groups, or train "
+            "without calibration",
+            task=name,
+        )
     return {
         "before": _summarize(kept, {name: before[name][rows[name]] for name in kept}),
         "after": _summarize(kept, {name: after[name][rows[name]] for name in kept}),
