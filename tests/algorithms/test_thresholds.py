@@ -1,5 +1,7 @@
 """Answers by costs of missing a class, or by prevalence."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.wrappers.calibration.algorithm import calibrated
+from algorithms.wrappers.calibration.options import Calibration
+from algorithms.wrappers.calibration.thresholds import costs_of
 
 
 def clinics(*, n=150, seed=0) -> TaskSet:
@@ -43,6 +47,15 @@ def test_a_threshold_by_prevalence_finds_the_rare_class() -> None:
     share = np.mean(np.concatenate([task.y for task in tasks]) == "ill")
     p = model.predict_proba(new.tasks[0].X, task="a")[:, 0]
     np.testing.assert_array_equal(model.predict(new.tasks[0].X, task="a") == "ill", p > share)
+
+
+def test_the_prevalence_does_not_depend_on_the_unit_of_a_tasks_weights() -> None:
+    rng, options = np.random.default_rng(0), Calibration(threshold="prevalence")
+    tasks = [replace(one, weights=rng.uniform(1, 9, one.n_samples)) for one in clinics()]
+    expected = costs_of(options, TaskSet(tuple(tasks)))
+    tasks[0] = replace(tasks[0], weights=1000 * tasks[0].weights)
+    for name, costs in costs_of(options, TaskSet(tuple(tasks))).items():
+        np.testing.assert_allclose(costs, expected[name])
 
 
 def test_a_cost_of_ten_answers_a_class_above_one_eleventh() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
+from algorithms.interface.weights import weigh, weights_of
 from algorithms.numerics.arrays import Array
 from algorithms.wrappers.calibration.options import Calibration
 
@@ -50,13 +51,13 @@ def costs_of(options: Calibration, tasks: TaskSet) -> dict[str, Array]:
 
 
 def _inverse_shares(tasks: TaskSet) -> dict[str, float]:
-    """Return the inverse share of each class, over the rows of all tasks."""
+    """Return the inverse share of each class, over the rows of all tasks as a fit weighs them."""
     totals: dict[str, float] = {}
-    for task in tasks:
+    for task in weigh(tasks):
         assert task.y is not None  # checked
-        weights = np.ones(task.n_samples) if task.weights is None else task.weights
+        weights = weights_of(task)
         for label in np.unique(task.y):
             total = float(weights[task.y == label].sum())
             totals[str(label)] = totals.get(str(label), 0.0) + total
     everything = sum(totals.values())
-    return {label: everything / total for label, total in totals.items() if total > 0}
+    return {label: everything / total for label, total in totals.items()}
