@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from algorithms.evaluation.scores.metrics import METRICS
+from algorithms.evaluation.selection.validation import score_model
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.model import apply
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
+from algorithms.splits.splits import Split
 from algorithms.wrappers.calibration.algorithm import CalibratedAlgorithm
 from algorithms.wrappers.calibration.conformal import (
     ConformalScores,
@@ -244,6 +246,19 @@ def test_intervals_of_what_is_never_negative_do_not_reach_below_zero(tmp_path) -
     save_model(model, tmp_path / "model")
     again = load_model(tmp_path / "model")
     np.testing.assert_array_equal(ends, again.predict_interval(X, task="t0", level=0.8))
+
+
+def test_rows_of_weight_0_do_not_count_as_covered() -> None:
+    class Intervals:
+        def predict_interval(self, X, *, task, level):
+            del task, level
+            return np.tile([0.0, 2.0], (len(X), 1))
+
+    task = Task("a", np.zeros((4, 1)), y=np.array([1.0, 1.0, 5.0, 5.0]))
+    for weights, expected in ((np.array([1.0, 2.0, 1.0, 0.0]), 2 / 3), (None, 0.5)):
+        part = TaskSet((replace(task, weights=weights),))
+        scores = score_model(Intervals(), Split(part, part), ["a"], [METRICS["coverage"]])
+        assert scores["by_task"]["coverage"]["a"] == [pytest.approx(expected)]
 
 
 def test_one_negative_target_of_any_task_leaves_all_intervals_as_they_are() -> None:

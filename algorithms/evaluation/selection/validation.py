@@ -20,8 +20,9 @@ from algorithms.evaluation.scores.predictions import (
 from algorithms.evaluation.scores.ratios import MIN_RATIO_ROWS, N_SUMS, add_sums
 from algorithms.interface.errors import Diverged, InvalidData
 from algorithms.interface.model import Model
-from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.interface.weights import positive_rows, weights_of
 from algorithms.numerics.arrays import Array
 from algorithms.splits.splits import Split, Splits, divide, explain_nothing_held_out
 from algorithms.wrappers.preparation.model import unwrap
@@ -316,7 +317,10 @@ def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[
     # raw rows are scored as they were prepared: reconstructions have prepared columns
     model, test = unwrap(model, split.test.tasks)
     for m, metric in enumerate(metrics):
-        suitable = [task for task in test if metric.suits(task) and _has_weight(task)]
+        # listed rows may have weight 0
+        suitable = [
+            positive_rows(task) for task in test if metric.suits(task) and weights_of(task).any()
+        ]
         pairs = [metric.observe(model, task) for task in suitable]
         weights = [
             metric.weights(task, truth) for task, (truth, _) in zip(suitable, pairs, strict=True)
@@ -330,11 +334,6 @@ def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[
             truth, prediction = (np.concatenate(side) for side in zip(*pairs, strict=True))
             values[m, -1, 0] = metric.measure(truth, prediction, _joint(weights, pairs))
     return values
-
-
-def _has_weight(task: Task) -> bool:
-    """Return whether a row of the task counts; listed rows may all have weight 0."""
-    return task.weights is None or bool(task.weights.any())
 
 
 def _joint(weights: Sequence[Array | None], pairs: Sequence[TruthAndPrediction]) -> Array | None:
