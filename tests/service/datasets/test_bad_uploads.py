@@ -22,7 +22,6 @@ def uploads(launch_service, uploads_to):
     limits = {
         "SIBLING_INGEST_WAIT_S": 40,
         "SIBLING_MAX_UPLOAD_BYTES": MAX_UPLOAD,
-        "SIBLING_MAX_DECOMPRESSED_BYTES": 32 * 2**20,
         "SIBLING_MAX_TASKS": 5,
         "SIBLING_MAX_FEATURES": 300,
         "SIBLING_MAX_NAME_LENGTH": 50,
@@ -49,9 +48,9 @@ def npz(**arrays) -> bytes:
     return written(np.savez, **{name.replace("__", "/"): array for name, array in arrays.items()})
 
 
-def archive(members, compression=zipfile.ZIP_STORED) -> bytes:
+def archive(members) -> bytes:
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", compression) as target:
+    with zipfile.ZipFile(file, "w") as target:
         for name, data in members:
             target.writestr(name, data)
     return file.getvalue()
@@ -82,12 +81,6 @@ def test_all_invalid_cells_are_reported_at_once_even_with_a_row_of_the_wrong_wid
     assert places == [(None, 0, None), ("t", 1, "a"), ("t", 1, "b")]
 
 
-def test_the_number_of_issues_is_limited(refuse):
-    body = "task,a,b\n" + "s,1,2\n" * 2000 + "s,x,y\n" * 1000
-    errors = refuse(body.encode())["errors"]
-    assert len(errors) == 100
-
-
 @pytest.mark.parametrize("body", [b"", b"\n"])
 def test_an_empty_body_is_rejected(refuse, body):
     refuse(body)
@@ -114,16 +107,6 @@ def test_only_csv_may_be_compressed(refuse):
     refuse(packed, "text/csv")
 
 
-@pytest.mark.parametrize("media_type", ["", "multipart/form-data", "application/octet-stream"])
-def test_an_unsupported_content_type_lists_the_supported_ones(refuse, media_type):
-    problem = refuse(b"task,a\ns,1\n", media_type, status=415, code="unsupported-media-type")
-    assert "text/csv" in problem["detail"]
-
-
-def test_an_npz_declared_as_csv_is_rejected(refuse):
-    refuse(npz(t__X=X), status=415, code="unsupported-media-type")
-
-
 DENSE = npz(t__X=np.random.default_rng(0).normal(size=(200, 20)))
 #: One example of each kind of issue; the tests of each format have all of them.
 FILES = {
@@ -145,16 +128,6 @@ def test_a_wrong_file_is_reported_in_a_sentence(refuse, kind):
     detail = refuse(body, media_type)["detail"]
     assert word in detail
     assert "failed; the service's log" not in detail
-
-
-def test_a_decompression_bomb_is_rejected_by_its_ratio(refuse):
-    body = archive([("t/X.npy", npy(np.zeros((12_000, 250))))], zipfile.ZIP_DEFLATED)
-    assert "times as large" in refuse(body, NPZ)["detail"]
-
-
-def test_a_decompression_bomb_is_rejected_by_its_size(refuse):
-    body = archive([("t/X.npy", npy(np.zeros((20_000, 250))))], zipfile.ZIP_DEFLATED)
-    assert str(32 * 2**20) in refuse(body, NPZ)["detail"]
 
 
 @pytest.mark.parametrize(

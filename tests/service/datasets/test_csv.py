@@ -335,18 +335,6 @@ def test_a_table_without_a_header_is_rejected(reader):
     reader.assert_rejected(result, "missing-column", "the first line contains numbers")
 
 
-def test_a_table_with_only_a_header_is_rejected(reader):
-    reader.assert_rejected(reader.read(b"task,x\n"), "no-rows", "but no rows")
-
-
-def test_an_empty_body_is_rejected(reader):
-    reader.assert_rejected(reader.read(b""), "empty-file")
-
-
-def test_only_blank_lines_are_an_empty_file(reader):
-    reader.assert_rejected(reader.read(b"\n\n"), "empty-file")
-
-
 def test_a_line_that_is_not_utf8_like_the_others_is_located(reader):
     result = reader.read("task,x\né,1\n".encode() + b"b\xe9,2\n")
     reader.assert_rejected(result, "not-utf8", "line 3 is not UTF-8 at byte 1", "encoding=NAME")

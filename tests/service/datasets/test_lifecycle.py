@@ -1,7 +1,6 @@
 """A dataset from upload to deletion."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,18 +10,6 @@ from tests.written import big_csv, written
 
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
 NPZ = "application/x-npz"
-
-
-@pytest.fixture
-def new(uploads):
-    """Return a function that uploads a new dataset, different from all others."""
-
-    def upload(number: int, **query):
-        response = uploads.post(CSV + f"u,{number},1\nu,0,1\n".encode(), **query)
-        assert response.status_code == 201, response.text
-        return response.json()
-
-    return upload
 
 
 def test_an_upload_returns_location_and_summary(uploads):
@@ -41,28 +28,6 @@ def test_an_upload_returns_location_and_summary(uploads):
     assert [task["name"] for task in manifest["tasks"]] == ["s", "t"]
     assert manifest["feature_names"] == ["a", "b"]
     assert manifest["tasks"][0]["features"]["mean"] == [2.0, 3.5]
-
-
-@pytest.mark.slow
-@pytest.mark.sql
-def test_the_same_bytes_are_one_dataset_unless_name_or_options_differ(uploads, new):
-    first = new(1)
-    again = uploads.post(CSV + b"u,1,1\nu,0,1\n")
-    assert (again.status_code, again.json()["id"]) == (200, first["id"])
-    for query in ({"target_column": "b"}, {"name": "other"}):
-        other = uploads.post(CSV + b"u,1,1\nu,0,1\n", **query)
-        assert other.status_code == 201
-        assert other.json()["id"] != first["id"]
-
-
-@pytest.mark.slow
-@pytest.mark.sql
-def test_ten_equal_uploads_at_once_create_one_dataset(uploads):
-    body = CSV + b"u,10,10\nu,0,10\n"
-    with ThreadPoolExecutor(10) as pool:
-        responses = list(pool.map(lambda _: uploads.post(body), range(10)))
-    assert {response.status_code for response in responses} <= {200, 201, 202}
-    assert len({response.json()["id"] for response in responses}) == 1
 
 
 def test_a_request_repeated_with_its_idempotency_key_has_one_effect(uploads):
@@ -86,38 +51,6 @@ def test_the_idempotency_key_of_a_deleted_dataset_creates_a_new_one(uploads):
     again = uploads.post(CSV + b"u,0,3\nu,3,0\n", headers=headers)
     assert again.status_code == 201
     assert again.json()["id"] != first
-
-
-@pytest.mark.slow
-@pytest.mark.sql
-def test_pages_list_every_dataset_once_newest_first(uploads, new):
-    made = [new(100 + i)["id"] for i in range(5)]
-    seen, token = [], None
-    while True:
-        query = {"page_size": 2} | ({} if token is None else {"page_token": token})
-        page = uploads.http.get("/v1/datasets", params=query).json()
-        assert len(page["items"]) <= 2
-        seen += [item["id"] for item in page["items"]]
-        token = page["next_page_token"]
-        if token is None:
-            break
-    assert len(seen) == len(set(seen))
-    assert [i for i in seen if i in made] == made[::-1]
-
-
-@pytest.mark.parametrize("token", ["x", "é", "%%%", "====", "AAAA"])
-@pytest.mark.sql
-def test_an_invalid_page_token_is_400(uploads, token):
-    response = uploads.http.get("/v1/datasets", params={"page_token": token})
-    assert response.status_code in (200, 400)
-
-
-def test_a_dataset_with_a_matching_etag_is_304(uploads, new):
-    path = f"/v1/datasets/{new(2)['id']}"
-    tag = uploads.http.get(path).headers["ETag"]
-    same = uploads.http.get(path, headers={"If-None-Match": f'"x", W/{tag}'})
-    assert (same.status_code, same.content, same.headers["ETag"]) == (304, b"", tag)
-    assert uploads.http.get(path, headers={"If-None-Match": '"x"'}).status_code == 200
 
 
 @pytest.mark.sql
@@ -173,11 +106,6 @@ def test_an_unknown_dataset_is_404_without_waiting(uploads, stopwatch):
     assert elapsed_s() < 15
 
 
-@pytest.mark.parametrize("wait", ["nan", "-1", "61", "inf"])
-def test_a_wait_out_of_bounds_is_rejected(uploads, wait):
-    assert uploads.get("ds_none", wait=wait).status_code == 422
-
-
 @pytest.fixture(scope="module")
 def slow(launch_service, uploads_to):
     with launch_service(SIBLING_INGEST_WAIT_S=0, SIBLING_MAX_WAITING_REQUESTS=1) as service:
@@ -225,22 +153,6 @@ def test_a_dataset_being_ingested_can_be_neither_deleted_nor_used(slow):
     spec = {"dataset_id": dataset_id, "algorithm": "pca", "model": "early"}
     assert slow.http.post("/v1/jobs", json=spec).json()["code"] == "wrong-state"
     assert slow.get(dataset_id, wait=40).json()["state"] == "ready"
-
-
-def test_a_rejected_dataset_remains_with_its_issues_until_it_is_deleted(slow):
-    body = b"task,a\ns,oops\ns,1\n"
-    before = slow.traces()
-    first = slow.post(body)
-    assert first.status_code == 202
-    path = f"/v1/datasets/{first.json()['id']}"
-    dataset = slow.get(first.json()["id"], wait=30).json()
-    assert dataset["state"] == "rejected"
-    place = dataset["issues"][0]
-    assert (place["task"], place["row"], place["column"]) == ("s", 0, "a")
-    assert slow.http.get(f"{path}/manifest").json()["code"] == "wrong-state"
-    assert slow.http.delete(path).status_code == 204
-    after = slow.traces()
-    assert (after["blobs"], after["chunks"]) == (before["blobs"], before["chunks"])
 
 
 @pytest.mark.slow

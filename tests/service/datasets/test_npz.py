@@ -70,15 +70,6 @@ def test_tasks_of_a_table_are_in_the_order_of_their_first_rows(reader):
     assert tasks["a"].feature_names == ("p", "q")
 
 
-def test_one_covariance_matrix_or_a_stack_is_read(reader):
-    C = np.array([[2.0, 1.0], [1.0, 2.0]])
-    result = reader.read_npz({"a/C": C, "b/C": np.stack([C, 2 * C])})
-    tasks = reader.tasks(result)
-    assert tasks["a"].input == "covariances"
-    assert tasks["a"].X.tolist() == [C.tolist()]
-    assert tasks["b"].n_samples == 2
-
-
 def test_tasks_with_the_same_column_names_get_the_same_order(reader):
     names = {"a": ["p", "q"], "b": ["q", "p"], "c": ["q", "r"]}
     result = reader.read_npz(
@@ -127,22 +118,10 @@ def test_a_manifest_without_names_by_task_is_still_read(reader):
     assert reader.tasks(result)["a"].feature_names is None
 
 
-def test_integer_targets_are_classes_if_requested(reader):
-    arrays = {"a/X": X, "a/y": np.array([3, 1, 3])}
-    result = reader.read_npz(arrays, target_kind="classes")
-    task = reader.tasks(result)["a"]
-    assert (task.target, task.y.tolist()) == ("classes", [3, 1, 3])
-
-
 @pytest.mark.parametrize("dtype", [">f8", "<f4", ">f4", "f2", "i1", "u1", ">i4", "i8", "u8", "?"])
 def test_every_numeric_dtype_is_read(reader, dtype):
     result = reader.read_npz({"a/X": X.astype(dtype)})
     assert reader.tasks(result)["a"].X.tolist() == X.astype(dtype).tolist()
-
-
-def test_arrays_in_fortran_order_are_read(reader):
-    result = reader.read_npz({"a/X": np.asfortranarray(X)})
-    assert reader.tasks(result)["a"].X.tolist() == X.tolist()
 
 
 def test_a_truncated_archive_is_rejected(reader):
