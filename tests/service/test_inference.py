@@ -362,30 +362,3 @@ def test_concurrent_calls_get_their_own_results(service, offline):
     for rows, outputs in zip(inputs, responses, strict=True):
         expected = offline.transform(rows, task="süd")
         assert all(output.tobytes() == expected.tobytes() for output in outputs)
-
-
-@pytest.mark.slow
-def test_overload_is_503_with_retry_after_while_health_responds(start_replica):
-    service = start_replica(SIBLING_INFERENCE_THREADS=1, SIBLING_INFERENCE_QUEUE_SIZE=0)
-    with Client(service.url) as client:
-        rng = np.random.default_rng(0)
-        X = rng.standard_normal((30, 5))
-        model = client.train(client.upload({"a": X}), "pca", model="overloaded").wait()
-        body = as_npy(rng.standard_normal((100_000, 5)))
-
-        def call(_):
-            import httpx
-
-            with httpx.Client(base_url=service.url, timeout=240) as http:
-                path = f"/v1/models/{model.name}/transform"
-                response = send_npy(http, body, task="a", path=path, Accept="application/json")
-                return response, http.get("/v2/health/ready")
-
-        with ThreadPoolExecutor(16) as pool:
-            responses = list(pool.map(call, range(16)))
-    statuses = {response.status_code for response, _ in responses}
-    assert statuses == {200, 503}
-    rejected = next(response for response, _ in responses if response.status_code == 503)
-    assert rejected.json()["code"] == "unavailable"
-    assert int(rejected.headers["retry-after"]) >= 1
-    assert {health.status_code for _, health in responses} == {200}
