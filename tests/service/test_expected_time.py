@@ -17,7 +17,8 @@ from service.jobs.queue import store
 from service.jobs.studies.plans import StudyOptions, plan_job
 from service.storage.database import now
 from service.storage.job_states import JobState
-from service.storage.tables import DatasetRow, JobRow
+from service.storage.tables import JobRow
+from tests.service.stored import dataset_row, job_of
 
 ROOT = "/v1/jobs"
 #: An optimisation of this many starts goes on until it is cancelled.
@@ -42,19 +43,10 @@ def rows(client):
 def ended_job(database):
     """Return a function that stores an ended job, with its expected and its run time."""
     with database.write() as session:
-        session.add(
-            DatasetRow(
-                id="ds_1", owner="ada", name="d", state="ready", media_type="text/csv", options={},
-                fingerprint="f", upload_sha256="0", size_bytes=1,
-            )
-        )  # fmt: skip
+        session.add(dataset_row())
 
     def create(reference_s, run_s, *, state=JobState.SUCCEEDED, attempt=1):
-        job = store.NewJob(
-            owner="ada", dataset_id="ds_1", algorithm="pca", params={}, seed=0, model_name="m",
-            priority=0, timeout_s=60, memory_mb=1024, max_attempts=3, threads=None,
-            traceparent=None, expected_s=reference_s, reference_s=reference_s,
-        )  # fmt: skip
+        job = job_of(expected_s=reference_s, reference_s=reference_s)
         with database.write() as session:
             row = session.get_one(JobRow, store.create(session, job).id)
             row.state, row.attempt = state, attempt

@@ -19,7 +19,7 @@ from service.http.idempotency import fingerprint
 from service.jobs.limits import check_limits, limits_of
 from service.jobs.spec_schemas import JobLimits
 from service.settings import Settings
-from service.storage.tables import DatasetRow
+from tests.service.stored import dataset_row
 
 ROOT = "/v1/jobs"
 LISTS = [
@@ -872,12 +872,8 @@ def test_a_broken_trace_context_does_not_matter(http, spec, given):
 
 
 def test_an_internal_error_is_a_problem_with_its_request_id_and_no_internals(spare):
-    row = DatasetRow(
-        id="ds_1", owner="local", name="n", state="ready", media_type="m", options="no options",
-        fingerprint="f", upload_sha256="u", size_bytes=1,
-    )  # fmt: skip
     with spare.open_database() as database, database.write() as session:
-        session.add(row)
+        session.add(dataset_row(owner="local", options="no options"))
     with httpx.Client(base_url=spare.url, timeout=240) as http:
         body = assert_problem(http.get("/v1/datasets/ds_1", headers={"X-Request-Id": "q1"}), 500)
         assert "no options" not in body["detail"]

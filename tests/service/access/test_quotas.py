@@ -16,8 +16,9 @@ from service.errors.problems import Problem
 from service.settings import Settings
 from service.storage.blobs import BlobStore
 from service.storage.job_states import JobState
-from service.storage.tables import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
+from service.storage.tables import BlobRow, DatasetRow, ModelRow, UploadRow
 from sibling import Client, JobFailed, ServiceError
+from tests.service.stored import job_row, version_row
 
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
 NONE = {"max_datasets": 0, "max_models": 0, "max_stored_bytes": 0}
@@ -112,7 +113,6 @@ def test_uploads_at_the_same_time_do_not_exceed_a_quota(upload, database):
 @pytest.mark.sql
 def test_models_and_unfinished_jobs_that_train_one_count_together(database, upload):
     dataset_id = upload(b"x", settings())
-    names = ("params", "software", "classes", "metrics", "history")
     infer = {"kind": "infer", "makes_dataset": True}
     plans = [None, {"kind": "search"}, {"kind": "adapt"}, infer, None, None]
     states = [JobState.QUEUED, JobState.WAITING, JobState.RUNNING, JobState.QUEUED]
@@ -121,25 +121,19 @@ def test_models_and_unfinished_jobs_that_train_one_count_together(database, uplo
         blob_id = session.scalar(sa.select(BlobRow.id))
         for number, (plan, state) in enumerate(zip(plans, states, strict=True)):
             session.add(
-                JobRow(
-                    id=f"job_{number}", owner="ada", dataset_id=dataset_id, algorithm="pca",
-                    params={}, seed=0, model_name="m", timeout_s=1, memory_mb=1, max_attempts=1,
-                    root_id=f"job_{number}", state=state, plan=plan,
+                job_row(
+                    f"job_{number}",
+                    dataset_id=dataset_id,
+                    state=state,
+                    plan=plan,
                     base_version_id="mdl_0" if number in (2, 3) else None,
                     parent_id="job_1" if number == 5 else None,
                 )
-            )  # fmt: skip
+            )
         session.flush()
         session.add(ModelRow(id="mod_1", owner="ada", name="m", latest_version=1))
         session.flush()
-        session.add(
-            VersionRow(
-                id="mdl_1", model_id="mod_1", version=1, job_id="job_4", dataset_id=dataset_id,
-                dataset_sha256="0", algorithm="pca", seed=0, methods=[], tasks=[], warnings=[],
-                artifact_blob_id=blob_id, artifact_sha256="0", artifact_bytes=5,
-                **{name: {} for name in names},
-            )
-        )  # fmt: skip
+        session.add(version_row(job_id="job_4", dataset_id=dataset_id, artifact_blob_id=blob_id))
     with database.write() as session:
         assert quotas.count_models(session, "ada") == 1
         assert quotas.count_unfinished_trainings(session, "ada") == 3

@@ -19,6 +19,7 @@ from service.datasets.formats.registry import find_format
 from service.datasets.ingestion import supervision
 from service.processes.lifetime import this_process
 from service.storage.tables import DatasetRow
+from tests.service.stored import dataset_row
 from tests.written import written
 
 TABLE = b"task,x\na,1\n"
@@ -176,13 +177,9 @@ def test_uploads_of_a_dead_process_are_ingested_again(make_app):
         writer.write(TABLE + state.encode() + b",2\n")
         with app.services.database.write() as session:
             blob = writer.finish(session)
-            session.add(
-                DatasetRow(
-                    id=f"ds_{state}", owner="local", name="d", state=state, media_type="text/csv",
-                    options={}, fingerprint=state, upload_sha256=blob.sha256,
-                    size_bytes=blob.size_bytes, upload_blob_id=blob.id, ingester=dead_process(),
-                )
-            )  # fmt: skip
+            size = {"size_bytes": blob.size_bytes, "upload_sha256": blob.sha256}
+            made = {"upload_blob_id": blob.id, "ingester": dead_process(), "fingerprint": state}
+            session.add(dataset_row(id=f"ds_{state}", owner="local", state=state, **size, **made))
     app.services.ingester.recover()
     for state in ("uploaded", "ingesting"):
         response = app.send("GET", f"/v1/datasets/ds_{state}", params={"wait": 30})

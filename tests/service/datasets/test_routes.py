@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from service.storage.tables import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
+from service.storage.tables import BlobRow, DatasetRow, ModelRow
+from tests.service.stored import job_row, version_row
 
 TABLE = b"task,x,y\na,1,2\nb,3,4\n"
 URL = "/v1/datasets"
@@ -21,28 +22,16 @@ def ready(app, body=TABLE, **query):
 
 def add_job(app, dataset_id, state="succeeded", job_id="job_1"):
     with app.services.database.write() as session:
-        session.add(
-            JobRow(
-                id=job_id, owner="local", dataset_id=dataset_id, algorithm="pca", params={}, seed=0,
-                model_name="m", timeout_s=1, memory_mb=64, max_attempts=1, state=state,
-                root_id=job_id,
-            )
-        )  # fmt: skip
+        session.add(job_row(job_id, owner="local", dataset_id=dataset_id, state=state))
 
 
 def add_version(app, dataset_id):
     with app.services.database.write() as session:
-        session.add(ModelRow(id="mdl_1", owner="local", name="m"))
+        session.add(ModelRow(id="mod_1", owner="local", name="m"))
         session.add(BlobRow(id="blob_1", sha256="1", size_bytes=0))
         session.flush()
-        session.add(
-            VersionRow(
-                id="ver_1", model_id="mdl_1", version=3, job_id="job_1", dataset_id=dataset_id,
-                dataset_sha256="0", algorithm="pca", params={}, seed=0, software={}, methods=[],
-                tasks=[], classes={}, metrics={}, history={}, warnings=[],
-                artifact_blob_id="blob_1", artifact_sha256="1", artifact_bytes=0,
-            )
-        )  # fmt: skip
+        where = {"dataset_id": dataset_id, "artifact_blob_id": "blob_1"}
+        session.add(version_row(version=3, job_id="job_1", **where))
 
 
 def test_uploading_twice_returns_one_dataset(app):

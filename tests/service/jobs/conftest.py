@@ -1,42 +1,18 @@
 import pytest
 
 from service.jobs.queue import store
-from service.storage.tables import DatasetRow, JobRow
+from service.storage.tables import JobRow
+from tests.service.stored import dataset_row, job_of
 
 
 @pytest.fixture
 def new_job(database):
     """Return a function that queues a job in the database."""
     with database.write() as session:
-        session.add(
-            DatasetRow(
-                id="ds_1",
-                owner="ada",
-                name="d",
-                state="ready",
-                media_type="text/csv",
-                options={},
-                fingerprint="f",
-                upload_sha256="0",
-                size_bytes=1,
-            )
-        )
+        session.add(dataset_row())
 
-    def create(owner="ada", *, priority=0, max_attempts=3, threads=None) -> str:
-        job = store.NewJob(
-            owner=owner,
-            dataset_id="ds_1",
-            algorithm="pca",
-            params={},
-            seed=0,
-            model_name="m",
-            priority=priority,
-            timeout_s=60,
-            memory_mb=1024,
-            max_attempts=max_attempts,
-            threads=threads,
-            traceparent=None,
-        )
+    def create(owner="ada", *, max_attempts=3, **values) -> str:
+        job = job_of(owner=owner, max_attempts=max_attempts, **values)
         with database.write() as session:
             return store.create(session, job).id
 

@@ -9,6 +9,7 @@ from service.jobs.studies.child_jobs import ChildJob
 from service.storage.job_states import JobState
 from service.ui.views.words import GroupWords
 from sibling import ServiceError
+from tests.service.stored import job_of
 from tests.waiting import wait_for
 
 #: Few splits and fast methods.
@@ -241,21 +242,7 @@ def test_a_child_job_that_may_fail_does_not_fail_its_parent(database, new_job, r
     new_job("ada")
     plan = {"kind": "score", "of": "left_out_tasks", "may_fail": True, "indices": [0]}
     with database.write() as session:
-        job = store.NewJob(
-            owner="ada",
-            dataset_id="ds_1",
-            algorithm="ridge",
-            params={},
-            seed=0,
-            model_name="m",
-            priority=0,
-            timeout_s=60,
-            memory_mb=1024,
-            max_attempts=1,
-            threads=None,
-            traceparent=None,
-            plan={"kind": "study"},
-        )
+        job = job_of(algorithm="ridge", plan={"kind": "study"})
         row = child_store.create_with_child_jobs(
             session, job, [ChildJob("pca", {}, {**plan, "position": 0})]
         )

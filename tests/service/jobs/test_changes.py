@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from service.jobs.queue import queries
-from service.storage.tables import DatasetRow, EventRow, JobRow
+from service.storage.tables import EventRow
+from tests.service.stored import dataset_row, job_row
 
 pytestmark = pytest.mark.sql
 
@@ -36,21 +37,9 @@ def test_changes_are_only_a_stream(http):
 
 def test_only_events_of_the_owner_above_the_floor_count(database):
     with database.write() as session:
-        session.add(
-            DatasetRow(
-                id="ds_1", owner="ada", name="d", state="ready", media_type="text/csv", options={},
-                fingerprint="0", upload_sha256="0", size_bytes=1,
-            )
-        )  # fmt: skip
+        session.add(dataset_row())
         session.flush()
-        for owner in ("ada", "bob"):
-            session.add(
-                JobRow(
-                    id=f"job_{owner}", owner=owner, dataset_id="ds_1", algorithm="pca", params={},
-                    seed=0, model_name="m", timeout_s=1, memory_mb=1, max_attempts=1,
-                    root_id=f"job_{owner}", state="queued",
-                )
-            )  # fmt: skip
+        session.add_all(job_row(f"job_{owner}", owner=owner) for owner in ("ada", "bob"))
         session.flush()
         for owner in ("ada", "bob", "ada"):
             session.add(EventRow(job_id=f"job_{owner}", attempt=0, kind="state", data={}))

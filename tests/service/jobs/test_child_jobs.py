@@ -14,6 +14,7 @@ from service.jobs.studies.child_jobs import ChildJob
 from service.storage.job_states import JobState
 from service.storage.ordered_pages import PageRequest
 from sibling import Client, JobFailed, ServiceError
+from tests.service.stored import job_of
 
 LOST = store.AttemptFailure("worker-lost", "gone")
 
@@ -25,21 +26,7 @@ def parent(database, new_job):
     def create(owner="ada") -> tuple[str, list[str]]:
         new_job(owner)  # which creates the dataset
         with database.write() as session:
-            job = store.NewJob(
-                owner=owner,
-                dataset_id="ds_1",
-                algorithm="pca",
-                params={},
-                seed=0,
-                model_name="m",
-                priority=5,
-                timeout_s=60,
-                memory_mb=1024,
-                max_attempts=1,
-                threads=None,
-                traceparent=None,
-                plan={"kind": "search"},
-            )
+            job = job_of(owner=owner, priority=5, plan={"kind": "search"})
             children = [
                 ChildJob("pca", {}, {"kind": "score", "position": position})
                 for position in range(3)

@@ -27,16 +27,12 @@ from service.storage.tables import (
 )
 from sibling import ServiceError
 from sibling.commands.exit_codes import ExitCode
+from tests.service.stored import count, version_row
 
 pytestmark = pytest.mark.sql
 
 ROOT = Path(__file__).parents[3]
 URL = "/v1/jobs"
-
-
-def count(database, row) -> int:
-    with database.read() as session:
-        return session.scalar(sa.select(sa.func.count()).select_from(row))
 
 
 def delete(database, job_id):
@@ -87,16 +83,7 @@ def add_version(database):
             job = session.get_one(JobRow, job_id)
             session.add(ModelRow(id="mod_1", owner=job.owner, name="m", latest_version=1))
             session.flush()
-            texts = {"dataset_sha256": "0", "algorithm": "pca", "artifact_sha256": "0"}
-            names = ("params", "software", "classes", "metrics", "history")
-            empty = {name: {} for name in names}
-            session.add(
-                VersionRow(
-                    id="mdl_1", model_id="mod_1", version=1, job_id=job_id, dataset_id="ds_1",
-                    seed=0, methods=[], tasks=[], warnings=[], artifact_blob_id=blob_id,
-                    artifact_bytes=1, **texts, **empty,
-                )
-            )  # fmt: skip
+            session.add(version_row(job_id=job_id, artifact_blob_id=blob_id))
 
     return add
 

@@ -19,7 +19,8 @@ from hypothesis.stateful import (
 
 from service.jobs.queue import admission, child_store, queries, store
 from service.storage.job_states import ACTIVE, FINAL, AttemptCommand, JobState
-from service.storage.tables import AttemptRow, BlobRow, DatasetRow, EventRow, JobRow, Row
+from service.storage.tables import AttemptRow, BlobRow, EventRow, JobRow, Row
+from tests.service.stored import dataset_row, job_of
 
 pytestmark = pytest.mark.sql
 
@@ -73,21 +74,19 @@ class LifeCycle(RuleBasedStateMachine):
         with self.database.write() as session:
             for table in reversed(Row.metadata.sorted_tables):
                 session.execute(sa.delete(table))
-            values = dict.fromkeys(("owner", "name", "media_type", "fingerprint"), "x")
-            values |= {"state": "ready", "options": {}, "upload_sha256": "0", "size_bytes": 1}
-            session.add(DatasetRow(id="ds_1", **values))
+            session.add(dataset_row())
 
     @rule(target=jobs, max_attempts=st.integers(1, 3))
     def create(self, max_attempts):
         with self.database.write() as session:
-            job_id = store.create(session, new_job(max_attempts)).id
+            job_id = store.create(session, job_of(max_attempts=max_attempts)).id
         return self.add(job_id, Job(max_attempts))
 
     @rule(target=jobs, n_children=st.integers(1, 3))
     def create_with_child_jobs(self, n_children):
-        children = [new_job(1, {"kind": "score", "position": n}) for n in range(n_children)]
+        children = [job_of(plan={"kind": "score", "position": n}) for n in range(n_children)]
         with self.database.write() as session:
-            parent_id = child_store.create_with_child_jobs(session, new_job(1), children).id
+            parent_id = child_store.create_with_child_jobs(session, job_of(), children).id
             child_ids = [child.id for child in child_store.child_jobs_of(session, parent_id)]
         self.add(parent_id, Job(child_jobs=child_ids, state=JobState.WAITING))
         return multiple(parent_id, *(self.add(child_id, Job()) for child_id in child_ids))
@@ -293,14 +292,6 @@ class LifeCycle(RuleBasedStateMachine):
             job.wants_cancel = True
             for child_id in job.child_jobs:
                 self.cancel_in_model(self.model[child_id])
-
-
-def new_job(max_attempts, plan=None):
-    texts = {"owner": "x", "dataset_id": "ds_1", "algorithm": "pca", "model_name": "m"}
-    numbers = {"seed": 0, "priority": 0, "timeout_s": 60, "memory_mb": 1024, "threads": None}
-    return store.NewJob(
-        **texts, **numbers, params={}, max_attempts=max_attempts, traceparent=None, plan=plan
-    )
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ from service.jobs.reading import read_job
 from service.jobs.spec_schemas import JobSpec
 from service.jobs.submission import Origin, submit
 from service.settings import Settings
-from service.storage.tables import DatasetRow, JobRow
+from service.storage.tables import JobRow
+from tests.service.stored import dataset_row
 
 pytestmark = pytest.mark.sql
 
@@ -25,12 +26,7 @@ def dataset(database, tmp_path):
     tasks = [Task(name, rng.standard_normal((20, 3)), y=np.arange(20.0)) for name in "ab"]
     manifest = write_tasks(tmp_path / "content", tasks)
     with database.write() as session:
-        session.add(
-            DatasetRow(
-                id="ds_1", owner="ada", name="d", state="ready", media_type="text/csv", options={},
-                fingerprint="f", upload_sha256="0", size_bytes=1, manifest=manifest,
-            )
-        )  # fmt: skip
+        session.add(dataset_row(manifest=manifest))
 
 
 @contextmanager

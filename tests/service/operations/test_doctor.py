@@ -18,7 +18,8 @@ from service.operations import doctor, surroundings
 from service.operations.doctor import examine
 from service.settings import Settings
 from service.storage.database import Database
-from service.storage.tables import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
+from service.storage.tables import BlobRow, ModelRow
+from tests.service.stored import dataset_row, job_row, version_row
 
 ROOT = Path(__file__).parents[3]
 
@@ -120,35 +121,15 @@ def test_a_database_of_an_unknown_schema_is_an_error_and_stays_as_it_is(settings
 @pytest.mark.sql
 def test_models_named_like_calls_of_others_are_reported(settings, database):
     with database.write() as session:
-        session.add(
-            DatasetRow(
-                id="ds_1", owner="ada", name="d", state="ready", media_type="text/csv", options={},
-                fingerprint="f", upload_sha256="0", size_bytes=1,
-            )
-        )  # fmt: skip
-        session.add(BlobRow(id="blob_1"))
+        session.add_all([dataset_row(), BlobRow(id="blob_1")])
         session.flush()
         names = ("shops.predict", "shops.predict_proba", "shops.7", "deleted.predict")
         states = ("succeeded", "queued", "queued", "succeeded")
         for number, (name, state) in enumerate(zip(names, states, strict=True)):
-            session.add(
-                JobRow(
-                    id=f"job_{number}", owner="ada", dataset_id="ds_1", algorithm="pca", params={},
-                    seed=0, model_name=name, timeout_s=1, memory_mb=1, max_attempts=1,
-                    root_id=f"job_{number}", state=state,
-                )
-            )  # fmt: skip
+            session.add(job_row(f"job_{number}", model_name=name, state=state))
             session.add(ModelRow(id=f"mod_{number}", owner="ada", name=name, latest_version=1))
         session.flush()
-        values = ("params", "software", "classes", "metrics", "history")
-        session.add(
-            VersionRow(
-                id="mdl_1", model_id="mod_0", version=1, job_id="job_0", dataset_id="ds_1",
-                dataset_sha256="0", algorithm="pca", seed=0, methods=[], tasks=[], warnings=[],
-                artifact_blob_id="blob_1", artifact_sha256="0", artifact_bytes=5,
-                **{name: {} for name in values},
-            )
-        )  # fmt: skip
+        session.add(version_row(model_id="mod_0", job_id="job_0", artifact_blob_id="blob_1"))
     level, detail = findings(settings())["model names"]
     assert level == "warning"
     named = re.findall(r"'(shops[^']*|deleted[^']*)' of", detail)

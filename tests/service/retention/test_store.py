@@ -31,6 +31,7 @@ from service.storage.tables import (
     VersionRow,
     new_id,
 )
+from tests.service.stored import count, dataset_row, job_of, version_row
 
 pytestmark = pytest.mark.sql
 
@@ -43,11 +44,6 @@ EVERYTHING = (
     store.expire_idempotency_keys,
     store.expire_blobs,
 )
-
-
-def count(database, row) -> int:
-    with database.read() as session:
-        return session.scalar(sa.select(sa.func.count()).select_from(row))
 
 
 def ids_of(database, column) -> set[str]:
@@ -75,21 +71,19 @@ class World:
 
     def dataset(self) -> str:
         with self.database.write() as session:
-            row = DatasetRow(
-                id=new_id("ds"), owner="ada", name="d", state="ready", media_type="text/csv",
-                options={}, fingerprint=new_id("f"), upload_sha256="0", size_bytes=1,
-                content_blob_id=self.blob(session), content_sha256="0", manifest={},
-            )  # fmt: skip
+            row = dataset_row(
+                id=new_id("ds"),
+                fingerprint=new_id("f"),
+                content_blob_id=self.blob(session),
+                content_sha256="0",
+                manifest={},
+            )
             session.add(row)
         return row.id
 
     def job(self, dataset_id, state=JobState.SUCCEEDED, parent_id=None, n_events=3) -> str:
-        values = {"params": {}, "seed": 0, "priority": 0, "timeout_s": 1, "memory_mb": 512}
         with self.database.write() as session:
-            job = job_store.NewJob(
-                owner="ada", dataset_id=dataset_id, algorithm="pca", model_name="m",
-                max_attempts=1, threads=None, traceparent=None, **values,
-            )  # fmt: skip
+            job = job_of(dataset_id=dataset_id)
             row = job_store.create(session, job, state=state, parent_id=parent_id)
             row.finished_at = now() if state in FINAL else None
             session.add(
@@ -113,13 +107,14 @@ class World:
             session.add(model)
             session.flush()
             job = session.get_one(JobRow, job_id)
-            names = ("params", "software", "classes", "metrics", "history")
-            row = VersionRow(
-                id=new_id("mdl"), model_id=model.id, version=1, job_id=job_id, base_id=base_id,
-                dataset_id=job.dataset_id, dataset_sha256="0", algorithm="pca", seed=0, methods=[],
-                tasks=[], warnings=[], artifact_blob_id=self.blob(session), artifact_sha256="0",
-                artifact_bytes=5, **{name: {} for name in names},
-            )  # fmt: skip
+            row = version_row(
+                id=new_id("mdl"),
+                model_id=model.id,
+                job_id=job_id,
+                base_id=base_id,
+                dataset_id=job.dataset_id,
+                artifact_blob_id=self.blob(session),
+            )
             session.add(row)
         return row.id
 
