@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 from service.server.connections import MAX_DISCARDED_BYTES, MAX_HEAD_BYTES, MAX_PIPELINED
 from service.server.upgrades import Http1Protocol
 from sibling import Client
+from tests.service.raw import Raw, head
 
 MIB = 1024 * 1024
 LIMIT_S = 2
@@ -44,54 +45,15 @@ BODIES = {
 }
 
 
-class Raw:
-    """A connection whose bytes the test writes itself."""
-
-    def __init__(self, service, timeout_s=60):
-        host, port = service.url.removeprefix("http://").split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout_s)
-        self.file = self.socket.makefile("rb")
-
-    def send(self, data):
-        self.socket.sendall(data)
-
-    def send_all_it_takes(self, data):
-        """Send until the server has ended the connection."""
-        with contextlib.suppress(OSError):
-            self.send(data)
-
-    def response(self):
-        """Return status, headers and body of the next response, None if there is none."""
-        line = self.file.readline()
-        if not line:
-            return None
-        parts = (line.partition(b":") for line in iter(self.file.readline, b"\r\n"))
-        headers = {name.lower().decode(): value.strip().decode() for name, _, value in parts}
-        body = self.file.read(int(headers.get("content-length", "0")))
-        return int(line.split()[1]), headers, body
-
-    def is_ended(self):
-        """Wait until the server ends the connection."""
-        try:
-            return self.file.read(1) == b""
-        except ConnectionResetError:
-            return True
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.file.close()
-        self.socket.close()
+def send_all_it_takes(raw, data):
+    """Send until the server has ended the connection."""
+    with contextlib.suppress(OSError):
+        raw.send(data)
 
 
 def many_tasks():
     rng = np.random.default_rng(0)
     return {f"task {t}": rng.normal(size=(40, 24)) for t in range(500)}
-
-
-def head(method, path, *headers):
-    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", *headers, "", ""]).encode()
 
 
 @pytest.fixture(scope="module")
@@ -112,14 +74,14 @@ def assert_is_timeout(response):
 
 @pytest.mark.slow
 def test_a_silent_connection_is_closed(strict):
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         assert raw.is_ended()
 
 
 @pytest.mark.parametrize("before", [b"", head("GET", LIVE)])
 @pytest.mark.quick(1)
 def test_a_head_that_stops_gets_408(strict, before):
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         if before:
             raw.send(before)
             assert raw.response()[0] == 200
@@ -131,7 +93,7 @@ def test_a_head_that_stops_gets_408(strict, before):
 @pytest.mark.slow  # waits
 def test_a_head_of_single_bytes_gets_408(strict):
     """A byte now and then does not prolong the time of a head."""
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         raw.send(b"GET / HTTP/1.1\r\na: ")
         raw.socket.settimeout(0.1)
         deadline = time.monotonic() + 30
@@ -148,7 +110,7 @@ def test_a_head_of_single_bytes_gets_408(strict):
 
 @pytest.mark.slow
 def test_a_connection_between_two_requests_is_closed(strict):
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         for _ in range(2):
             raw.send(head("GET", LIVE))
             assert raw.response()[0] == 200
@@ -166,7 +128,7 @@ def test_a_body_that_stops_gets_408(strict, reader, is_chunked, n_bytes):
     start = body[:n_bytes]
     if is_chunked and start:
         start = b"%x\r\n%b\r\n" % (n_bytes, start)
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         # the fast path has to know the caller, and handles the second request
         for _ in range(2 if reader == "fast path" else 1):
             raw.send(head("POST", path, f"Content-Type: {media_type}", "Content-Length: 2") + b"{}")
@@ -180,7 +142,7 @@ def test_a_body_that_stops_gets_408(strict, reader, is_chunked, n_bytes):
 def test_the_end_of_a_slow_upload_leaves_nothing_behind(strict, uploads_to, wait_until):
     uploads = uploads_to(strict)
     before = uploads.traces()
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         start = b"task,x\n" + b"a,1\n" * 200_000
         media_type, length = "Content-Type: text/csv", f"Content-Length: {2 * len(start)}"
         raw.send(head("POST", "/v1/datasets?name=slow", media_type, length) + start)
@@ -196,7 +158,7 @@ def test_the_end_of_a_slow_upload_leaves_nothing_behind(strict, uploads_to, wait
 def test_a_slow_but_steady_body_passes(strict):
     """Longer than the limit as a whole, but there is never a pause of this length."""
     path, media_type, body = BODIES["control"]
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         length = f"Content-Length: {len(body)}"
         raw.send(head("POST", path, f"Content-Type: {media_type}", length))
         for byte in body:
@@ -210,7 +172,7 @@ def test_streams_and_long_polls_are_longer_than_all_limits(strict):
     with Client(strict.url) as client:
         data = client.upload(many_tasks())
         job = client.train(data, "rmt-pca", model="long", **LONG)
-        with Raw(strict) as poll, Raw(strict) as stream:
+        with Raw(strict.url) as poll, Raw(strict.url) as stream:
             poll.send(head("GET", f"/v1/jobs/{job.id}?wait={3 * LIMIT_S}"))
             stream.send(head("GET", f"/v1/jobs/{job.id}/events", "Accept: text/event-stream"))
             assert poll.response()[0] == 200
@@ -221,9 +183,9 @@ def test_streams_and_long_polls_are_longer_than_all_limits(strict):
 
 @pytest.mark.slow
 def test_a_client_that_does_not_read_is_disconnected(strict, wait_until):
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         port = raw.socket.getsockname()[1]
-        raw.send_all_it_takes(head("GET", "/openapi.json") * 200)
+        send_all_it_takes(raw, head("GET", "/openapi.json") * 200)
 
         def is_held():
             found = psutil.Process(strict.process.pid).net_connections("tcp4")
@@ -242,7 +204,7 @@ def test_a_large_head_gets_431(strict, in_url):
         text = "x" * n_bytes
         return head("GET", f"{LIVE}?{text}") if in_url else head("GET", LIVE, f"A: {text}")
 
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         raw.send(large(MAX_HEAD_BYTES - 200))
         assert raw.response()[0] == 200
         raw.send(large(MAX_HEAD_BYTES))
@@ -255,7 +217,7 @@ def test_a_large_head_gets_431(strict, in_url):
 def test_a_body_that_comes_with_its_head_may_be_larger(strict):
     path, media_type, body = BODIES["control"]
     body = body.ljust(4 * MAX_HEAD_BYTES)
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         for _ in range(3):
             length = f"Content-Length: {len(body)}"
             raw.send(head("POST", path, f"Content-Type: {media_type}", length) + body)
@@ -267,7 +229,7 @@ def test_trailers_are_limited(strict, path):
     """Whether the application reads the body or has already responded."""
     chunked = "Content-Type: application/json", "Transfer-Encoding: chunked"
     process = psutil.Process(strict.process.pid)
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         raw.send(head("POST", path, *chunked) + b"2\r\n{}\r\n0\r\n")
         before = process.memory_info().rss
         with pytest.raises(OSError, match=r"Broken pipe|reset"):
@@ -281,7 +243,7 @@ def test_chunks_of_single_bytes_pass(strict):
     body = body.ljust(200_000)
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\nlast: 1\r\n\r\n"
     chunked = f"Content-Type: {media_type}", "Transfer-Encoding: chunked"
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         raw.send(head("POST", path, *chunked) + chunks)
         assert raw.response()[0] == 200
         raw.send(head("GET", LIVE))
@@ -293,7 +255,7 @@ def test_a_body_that_nobody_reads_is_skipped(strict, is_chunked):
     size = 500_000
     length = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {size}"
     body = b"x" * size
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         raw.send(head("POST", "/none", length))
         assert raw.response()[0] == 404
         raw.send(b"%x\r\n%b\r\n0\r\n\r\n" % (size, body) if is_chunked else body)
@@ -320,7 +282,7 @@ def test_whoever_sends_a_body_that_is_too_large_gets_the_response(small, reader,
     size = 40 * MIB
     length = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {size}"
     body = b" " * size
-    with Raw(small) as raw:
+    with Raw(small.url) as raw:
         raw.send(head("POST", path, f"Content-Type: {media_type}", length))
         raw.send(b"%x\r\n%b\r\n0\r\n\r\n" % (size, body) if is_chunked else body)
         status, headers, content = raw.response()
@@ -336,7 +298,7 @@ def test_clients_get_the_response_to_a_body_that_is_too_large(small):
 
 
 def test_a_large_head_can_be_sent_whole(small):
-    with Raw(small) as raw:
+    with Raw(small.url) as raw:
         raw.send(head("GET", "/", f"X-Large: {'x' * 4 * MIB}"))
         assert raw.response()[0] == 431
 
@@ -352,7 +314,7 @@ def test_a_refused_body_is_read_for_a_limited_time_and_size(strict, wait_until):
             return True
         return False
 
-    with Raw(strict) as slow, Raw(strict) as fast:
+    with Raw(strict.url) as slow, Raw(strict.url) as fast:
         for raw in (slow, fast):
             raw.send(endless)
             assert raw.response()[0] == 413
@@ -367,7 +329,7 @@ def test_a_refused_body_is_read_for_a_limited_time_and_size(strict, wait_until):
 
 @pytest.mark.parametrize(("method", "target"), [("GET", "http://x"), ("CONNECT", "x:1")])
 def test_a_target_without_a_path_gets_400(strict, method, target):
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         raw.send(head(method, target))
         status, headers, _ = raw.response()
         assert (status, headers["connection"]) == (400, "close")
@@ -376,14 +338,14 @@ def test_a_target_without_a_path_gets_400(strict, method, target):
 
 @pytest.mark.slow  # sends many requests
 def test_many_requests_for_an_upgrade_are_plain_requests(strict):
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         for _ in range(3000):
             raw.send(head("GET", LIVE, "Connection: Upgrade", "Upgrade: websocket"))
             assert raw.response()[0] == 200
 
 
 def test_an_upgrade_with_close_closes(strict):
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         raw.send(head("GET", LIVE, "Connection: Upgrade, close", "Upgrade: h2c"))
         status, headers, _ = raw.response()
         assert (status, headers["connection"]) == (200, "close")
@@ -395,17 +357,17 @@ def test_requests_sent_ahead_are_answered_in_order(strict):
     body = body.ljust(100_000)
     post = head("POST", path, f"Content-Type: {media_type}", f"Content-Length: {len(body)}") + body
     requests = [head("GET", LIVE), post, head("GET", "/none"), post, head("GET", LIVE)]
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         raw.send(b"".join(requests))
         assert [raw.response()[0] for _ in requests] == [200, 200, 404, 200, 200]
 
 
 @pytest.mark.slow
 def test_a_limited_number_of_requests_can_be_sent_ahead(strict):
-    with Raw(strict) as raw:
+    with Raw(strict.url) as raw:
         raw.send(head("GET", LIVE) * MAX_PIPELINED)
         assert {raw.response()[0] for _ in range(MAX_PIPELINED)} == {200}
-        raw.send_all_it_takes(head("GET", LIVE) * 50_000)
+        send_all_it_takes(raw, head("GET", LIVE) * 50_000)
         with contextlib.suppress(ConnectionResetError):
             while raw.response() is not None:
                 pass
@@ -416,7 +378,7 @@ def test_a_limited_number_of_requests_can_be_sent_ahead(strict):
 
 
 def is_alive(service):
-    with Raw(service) as raw:
+    with Raw(service.url) as raw:
         raw.send(head("GET", LIVE))
         return raw.response()[0] == 200
 
@@ -427,7 +389,7 @@ def test_health_checks_get_in_beside_more_silent_connections_than_open_files(sta
     with contextlib.ExitStack() as stack:
         half = head("GET", LIVE)[:-9]
         for start, _ in zip(itertools.cycle([b"", half]), range(600), strict=False):
-            stack.enter_context(Raw(service)).send_all_it_takes(start)
+            send_all_it_takes(stack.enter_context(Raw(service.url)), start)
             assert is_alive(service)
         assert psutil.Process(service.process.pid).num_fds() < 512
 
@@ -439,10 +401,10 @@ def test_health_checks_get_in_beside_as_many_requests_as_possible(start_replica)
     service = start_replica(SIBLING_MAX_CONNECTIONS=30)
     with contextlib.ExitStack() as stack:
         for _ in range(27):
-            stack.enter_context(Raw(service)).send(start)
+            stack.enter_context(Raw(service.url)).send(start)
             assert is_alive(service)
         for _ in range(10):
-            raw = stack.enter_context(Raw(service))
+            raw = stack.enter_context(Raw(service.url))
             raw.send(start)
             status, headers, body = raw.response()
             assert (status, headers["retry-after"]) == (503, "1")
@@ -459,7 +421,7 @@ def test_event_streams_of_an_owner_take_a_quarter_of_the_connections(start_repli
         request = head("GET", f"/v1/jobs/{job.id}/events", "Accept: text/event-stream")
         statuses = []
         for _ in range(12):
-            raw = stack.enter_context(Raw(service))
+            raw = stack.enter_context(Raw(service.url))
             raw.send(request)
             statuses.append(int(re.match(rb"HTTP/1.1 (\d+)", raw.file.readline())[1]))
         assert statuses == [200] * 10 + [429] * 2
@@ -470,7 +432,7 @@ def test_event_streams_of_an_owner_take_a_quarter_of_the_connections(start_repli
 def test_a_stop_waits_for_requests_but_not_for_idle_connections(start_replica):
     service = start_replica()
     path, media_type, body = BODIES["control"]
-    with Raw(service), Raw(service) as half, Raw(service) as raw:
+    with Raw(service.url), Raw(service.url) as half, Raw(service.url) as raw:
         half.send(head("GET", LIVE)[:-9])
         length = f"Content-Length: {len(body)}"
         expect = "Expect: 100-continue"  # tells that the application waits for the body

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import time
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 from service.access import store
 from sibling import Client
+from tests.service.raw import Raw
 
 PATH = "/v2/models/shared/infer"
 #: More than is read into the memory that all connections share.
@@ -29,46 +29,13 @@ def request_of(body, path=PATH, method="POST", **headers):
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-class Caller:
-    """A socket, and the answers that come of it in order."""
-
-    def __init__(self, service):
-        host, port = service.url.removeprefix("http://").split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=240)
-        self._file = self.socket.makefile("rb")
-
-    def send(self, *parts, pause_s=0.005):
-        for i, part in enumerate(parts):
-            if i:
-                time.sleep(pause_s)  # so that they arrive apart
-            self.socket.sendall(part)
-
-    def answer(self):
-        """Return status, headers and body."""
-        status = int(self._file.readline().split()[1])
-        lines = iter(self._file.readline, b"\r\n")
-        parts = (line.partition(b":") for line in lines)
-        headers = {name.lower(): value.strip() for name, _, value in parts}
-        return status, headers, self._file.read(int(headers[b"content-length"]))
-
-    def is_closed(self):
-        return self._file.read(1) == b""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._file.close()
-        self.socket.close()
-
-
 @pytest.fixture
 def connect(service, http):
     """``with connect() as connection``: to a server whose model is known to be quick."""
     for _ in range(3):
         assert http.post(PATH, content=body_of()).status_code == 200
 
-    return lambda: Caller(service)
+    return lambda: Raw(service.url)
 
 
 @pytest.fixture
@@ -85,7 +52,7 @@ def test_a_call_in_two_pieces_is_a_call_wherever_it_is_cut(connect, expected, va
     with connect() as connection:
         for i in range(1, len(whole), 7):
             connection.send(whole[:i], whole[i:], pause_s=0.001)
-            found, _, content = connection.answer()
+            found, _, content = connection.response()
             answer = json.loads(content)
             if status == 400:
                 answer["request_id"] = reference["request_id"] = None
@@ -100,9 +67,9 @@ def test_a_large_body_may_arrive_in_any_pieces(connect, expected):
         for cuts in ((50,), (200, 100_000), (len(whole) - 1,), (150_000, len(whole) - 3), ()):
             parts = np.split(np.frombuffer(whole, np.uint8), cuts)
             connection.send(*(part.tobytes() for part in parts))
-            assert connection.answer()[::2] == (200, reference)
+            assert connection.response()[::2] == (200, reference)
             connection.send(request_of(body_of()))
-            assert connection.answer()[::2] == (200, expected(body_of()))
+            assert connection.response()[::2] == (200, expected(body_of()))
 
 
 def test_pipelined_requests_are_answered_in_order(connect, expected):
@@ -117,10 +84,10 @@ def test_pipelined_requests_are_answered_in_order(connect, expected):
     ):
         with connect() as connection:
             connection.send(request_of(small))
-            assert connection.answer()[0] == 200
+            assert connection.response()[0] == 200
             connection.send(b"".join(request_of(body) if body else get for body in order))
             for body in order:
-                status, _, content = connection.answer()
+                status, _, content = connection.response()
                 assert status == 200
                 assert reference[body] in (None, content)
 
@@ -132,23 +99,23 @@ def test_unusual_headers_of_an_inference_request_are_respected(connect, expected
         head, _, _ = request_of(b"").partition(b"Content-Length")
         chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
         connection.send(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks)
-        assert connection.answer()[::2] == (200, reference)
+        assert connection.response()[::2] == (200, reference)
         whole = request_of(body, Expect="100-continue")
         connection.send(whole[: -len(body)])
         assert connection.socket.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.send(body)
-        assert connection.answer()[::2] == (200, reference)
+        assert connection.response()[::2] == (200, reference)
         connection.send(request_of(body, Connection="close"))
-        status, headers, content = connection.answer()
-        assert (status, headers[b"connection"], content) == (200, b"close", reference)
-        assert connection.is_closed()
+        status, headers, content = connection.response()
+        assert (status, headers["connection"], content) == (200, "close", reference)
+        assert connection.is_ended()
     with connect() as connection:
         connection.send(request_of(body).replace(b"HTTP/1.1", b"HTTP/1.0"))
-        assert connection.answer()[::2] == (200, reference)
-        assert connection.is_closed()
+        assert connection.response()[::2] == (200, reference)
+        assert connection.is_ended()
     with connect() as connection:
         connection.send(request_of(body).replace(b"Content-Length: ", b"Content-Length: 99999999"))
-        assert connection.answer()[0] == 413
+        assert connection.response()[0] == 413
 
 
 def test_clients_that_disconnect_cause_no_error_in_the_log(connect, service):
@@ -157,7 +124,7 @@ def test_clients_that_disconnect_cause_no_error_in_the_log(connect, service):
             connection.send(request_of(body_of(3000)) + request_of(body_of()) + b"XYZ\r\n\r\n")
     with connect() as connection:  # the service has read what they sent before
         connection.send(request_of(body_of()))
-        assert connection.answer()[0] == 200
+        assert connection.response()[0] == 200
     assert "request.failed" not in service.log()
     assert "Traceback" not in service.log()
 
@@ -172,7 +139,7 @@ def test_a_client_that_disconnects_does_not_affect_the_service(connect, expected
                 connection.send(whole[: int(share * len(whole))])
     with connect() as connection:
         connection.send(request_of(body))
-        assert connection.answer()[::2] == (200, reference)
+        assert connection.response()[::2] == (200, reference)
 
 
 @pytest.mark.slow  # a service of its own
@@ -182,18 +149,18 @@ def test_a_stopping_service_answers_requests_that_are_arriving(start_replica):
     n_rows = 50  # little, as it has 3 s from the signal
     body = body_of(n_rows)
     whole = request_of(body, Expect="100-continue")
-    with Caller(running) as idle, Caller(running) as connection:
+    with Raw(running.url) as idle, Raw(running.url) as connection:
         connection.send(whole[: -len(body)])
         # the request has arrived, and waits for its body
         assert connection.socket.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.send(body[:1000])
         os.kill(running.process.pid, signal.SIGTERM)
-        assert idle.is_closed()  # so it is stopping
+        assert idle.is_ended()  # so it is stopping
         connection.send(body[1000:])
-        status, headers, content = connection.answer()
-        assert (status, headers[b"connection"]) == (200, b"close")
+        status, headers, content = connection.response()
+        assert (status, headers["connection"]) == (200, "close")
         assert len(json.loads(content)["outputs"][0]["data"]) == 2 * n_rows
-        assert connection.is_closed()
+        assert connection.is_ended()
     running.process.wait(120)
 
 
@@ -203,17 +170,17 @@ def test_a_stopping_service_answers_503_to_later_requests(start_replica):
     upload = request_of(b"task,x\n", "/v1/datasets?name=cut", Content_Type="text/csv")
     upload = upload.replace(b"Content-Length: 7", b"Content-Length: 70")
     infer = request_of(b"{", "/v2/models/none/infer").replace(b"Length: 1", b"Length: 9")
-    with Caller(running) as uploading, Caller(running) as inferring:
+    with Raw(running.url) as uploading, Raw(running.url) as inferring:
         uploading.send(upload)
         inferring.send(infer)
         with Client(running.url) as client:
             list(client.datasets)  # so that both have arrived
         os.kill(running.process.pid, signal.SIGTERM)
         for connection in (uploading, inferring):
-            status, headers, content = connection.answer()
+            status, headers, content = connection.response()
             assert (status, json.loads(content)["code"]) == (503, "unavailable")
-            assert (headers[b"connection"], headers[b"retry-after"]) == (b"close", b"1")
-            assert connection.is_closed()
+            assert (headers["connection"], headers["retry-after"]) == ("close", "1")
+            assert connection.is_ended()
     running.process.wait(120)
     assert "Traceback" not in running.log()
 
@@ -225,11 +192,11 @@ def test_a_key_in_use_is_looked_up_again_and_ends_when_it_is_revoked(start_servi
     with Client(running.url, api_key=key) as client:
         data = client.upload({"north": np.random.default_rng(0).standard_normal((20, 5))})
         client.train(data, "pca", model="shared", k=2).wait()
-    with Caller(running) as connection:
+    with Raw(running.url) as connection:
 
         def call():
             connection.send(request_of(body_of(), Authorization=f"Bearer {key}"))
-            return connection.answer()[0]
+            return connection.response()[0]
 
         end = time.monotonic() + 5  # longer than a key is cached
         while time.monotonic() < end:
@@ -240,4 +207,4 @@ def test_a_key_in_use_is_looked_up_again_and_ends_when_it_is_revoked(start_servi
         while call() == 200:
             assert time.monotonic() < deadline
         connection.send(request_of(body_of(), Authorization=f"Bearer {key[:-1]}c"))
-        assert connection.answer()[0] == 401
+        assert connection.response()[0] == 401

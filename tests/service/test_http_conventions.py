@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import socket
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -19,6 +18,7 @@ from service.http.idempotency import fingerprint
 from service.jobs.limits import check_limits, limits_of
 from service.jobs.spec_schemas import JobLimits
 from service.settings import Settings
+from tests.service.raw import Raw
 from tests.service.stored import dataset_row
 
 ROOT = "/v1/jobs"
@@ -159,10 +159,9 @@ def test_a_wrong_method_is_405_with_every_method_of_the_path(http, method, path,
     ],
 )
 def test_invalid_http_is_answered_before_the_connection_closes(service, request_of):
-    host, port = service.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(request_of)
-        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    with Raw(service.url, 10) as raw:
+        raw.send(request_of)
+        answer = raw.file.read()
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
     assert f"content-length: {len(body)}".encode() in head
@@ -194,10 +193,9 @@ def test_a_request_has_one_host(service, model, version, hosts, status, path):
     method = "POST" if body else "GET"
     head = [f"{method} {path} HTTP/{version}", *["Host: localhost"] * hosts]
     head += ["Content-Type: text/csv", f"Content-Length: {len(body)}", "Connection: close"]
-    host, port = service.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), 60) as raw, raw.makefile("rb") as file:
-        raw.sendall("\r\n".join([*head, "", ""]).encode() + body)
-        answer = file.read()
+    with Raw(service.url) as raw:
+        raw.send("\r\n".join([*head, "", ""]).encode() + body)
+        answer = raw.file.read()
     assert int(answer.split()[1]) == status, answer
     assert (b'"bad-host"' in answer) == (status == 400)
 

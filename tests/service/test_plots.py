@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from service.models import images as images_module
 from service.models.images import MAX_WAITING, ImageProcess
 from service.processes import supervision
 from sibling import ServiceError
+from tests.service.raw import Raw, head
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ("<b>&", "south", "b\x01\ufffe")
@@ -135,10 +135,9 @@ def test_an_image_has_every_name_and_nothing_active(request, http, made, name):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("plotted")
-def test_images_that_nobody_waits_for_are_not_drawn(plotted, http, wait_until):
+def test_images_that_nobody_waits_for_are_not_drawn(plotted, service, http, wait_until):
     """Such as those of a page that a browser has left."""
     path = f"/v1/models/{plotted.name}/plots/relations?theme=dark"
-    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: image/png\r\n\r\n".encode()
 
     def n_dropped():
         route = 'route="/v1/models/{name}/plots/{plot}",status="other"'
@@ -148,8 +147,8 @@ def test_images_that_nobody_waits_for_are_not_drawn(plotted, http, wait_until):
 
     before = n_dropped()
     for _ in range(5):
-        with socket.create_connection((http.base_url.host, http.base_url.port)) as connection:
-            connection.sendall(request)
+        with Raw(service.url) as connection:
+            connection.send(head("GET", path, "Accept: image/png"))
     wait_until(lambda: n_dropped() >= before + 4)  # the first may be drawn by then
     assert http.get(path, headers={"Accept": "image/png"}).content.startswith(b"\x89PNG")
 

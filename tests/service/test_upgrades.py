@@ -4,11 +4,13 @@ import json
 import shutil
 import socket
 import subprocess
-from http.client import parse_headers
 from pathlib import Path
 
 import httpx
 import pytest
+
+from tests.service import raw
+from tests.service.raw import head
 
 LIVE = "/v2/health/live"
 UPGRADES = {
@@ -34,10 +36,6 @@ REQUESTS = {
 TRANSFORM, JSON, _ = REQUESTS["fast path"]
 
 
-def head(method, path, *headers):
-    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", *headers, "", ""]).encode()
-
-
 def chunked(body, size):
     parts = [body[i : i + size] for i in range(0, len(body), size)]
     return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
@@ -50,26 +48,8 @@ def framed(body, framing):
     return [f"Content-Length: {len(body)}"], body
 
 
-class Raw:
-    """A connection whose bytes the test writes itself."""
-
-    def __init__(self, address):
-        if isinstance(address, str):
-            self.socket = socket.socket(socket.AF_UNIX)
-            self.socket.settimeout(60)
-            self.socket.connect(address)
-        else:
-            self.socket = socket.create_connection(address, 60)
-        self.file = self.socket.makefile("rb")
-
-    def response(self):
-        """Return status, headers and body of the next response, None if there is none."""
-        line = self.file.readline()
-        if not line:
-            return None
-        headers = parse_headers(self.file)
-        body = self.file.read(int(headers.get("content-length", "0")))
-        return int(line.split()[1]), headers, body
+class Raw(raw.Raw):
+    """A connection that asks for an upgrade."""
 
     def post(self, path, media_type, body, *headers, framing):
         """Return the response, or that to the head if it comes before the body is sent."""
@@ -84,24 +64,12 @@ class Raw:
         self.socket.sendall(start + data + head("GET", LIVE))
         return self.response()
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.file.close()
-        self.socket.close()
-
 
 @pytest.fixture
 def address(service, model):
     """The address of a server that has a model."""
     del model
-    return address_of(service)
-
-
-def address_of(service):
-    host, port = service.url.removeprefix("http://").split(":")
-    return host, int(port)
+    return service.url
 
 
 def comparable(response):
@@ -239,7 +207,7 @@ def test_a_resumable_upload_takes_parts(service):
 
 def test_the_preface_of_http_2_gets_400(service):
     before = len(service.log())
-    with Raw(address_of(service)) as raw:
+    with Raw(service.url) as raw:
         raw.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
         status, headers, _ = raw.response()
         assert (status, headers["connection"]) == (400, "close")

@@ -17,6 +17,7 @@ from service.errors.problems import Problem
 from service.inference.call import InputSpec
 from service.inference.task_column import TaskSource
 from service.inference.v2.request import read_request
+from tests.service.raw import Raw, head
 
 pytestmark = pytest.mark.slow  # thousands of generated requests
 
@@ -156,23 +157,21 @@ def test_a_truncated_body_is_rejected_and_the_service_survives(http):
 @pytest.mark.parametrize("size", PIECES)
 def test_bodies_may_arrive_in_chunks_or_end_early(service, http, size):
     content, length = body_of(20)
-    head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\n{LENGTH}: {length}\r\n"
-    host, port = service.url.removeprefix("http://").split(":")
 
     def send(n_bytes, *, is_chunked):
         """Send a part of the body, close the connection, and return the response."""
         framing = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {len(content)}"
-        with socket.create_connection((host, int(port)), timeout=240) as connection:
-            connection.sendall(f"{head}{framing}\r\nConnection: close\r\n\r\n".encode())
+        with Raw(service.url) as connection:
+            connection.send(head("POST", PATH, f"{LENGTH}: {length}", framing, "Connection: close"))
             for i in range(0, n_bytes, size):
                 piece = content[i : min(i + size, n_bytes)]
                 framed = f"{len(piece):x}\r\n".encode() + piece + b"\r\n" if is_chunked else piece
-                connection.sendall(framed)
+                connection.send(framed)
             if n_bytes == len(content) and is_chunked:
-                connection.sendall(b"0\r\n\r\n")
+                connection.send(b"0\r\n\r\n")
             if n_bytes < len(content):
-                connection.shutdown(socket.SHUT_WR)
-            return b"".join(iter(lambda: connection.recv(65536), b""))
+                connection.socket.shutdown(socket.SHUT_WR)
+            return connection.file.read()
 
     for is_chunked in (True, False):
         assert send(len(content), is_chunked=is_chunked).startswith(b"HTTP/1.1 200 ")

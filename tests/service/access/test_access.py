@@ -1,4 +1,3 @@
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,6 +15,7 @@ from service.settings import Settings
 from service.storage.database import now
 from service.storage.tables import Row
 from sibling import Client, ServiceError
+from tests.service.raw import Raw, head
 
 ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}
 #: What anybody may see: that the service lives, and its pages, which hold no data.
@@ -308,14 +308,10 @@ def test_another_owner_cannot_train_on_a_dataset_that_is_not_theirs(guarded, ada
 
 
 def test_an_unauthenticated_request_is_rejected_before_the_body_is_read(guarded):
-    url = httpx.URL(guarded.url)
-    head = (
-        "POST /v1/datasets?name=x HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
-        "Content-Length: 1000000000\r\n\r\n"
-    )
-    with socket.create_connection((url.host, url.port), timeout=240) as connection:
-        connection.sendall(head.encode())  # and not one byte of the body
-        assert connection.recv(1000).startswith(b"HTTP/1.1 401 ")
+    about = ("Content-Type: text/csv", "Content-Length: 1000000000")
+    with Raw(guarded.url) as connection:
+        connection.send(head("POST", "/v1/datasets?name=x", *about))  # and not one byte of the body
+        assert connection.response()[0] == 401
 
 
 @pytest.mark.sql

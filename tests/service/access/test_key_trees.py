@@ -1,7 +1,6 @@
 """Keys that keys create: none after a revocation, and all of them revoked together."""
 
 import json
-import socket
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from datetime import timedelta
@@ -20,6 +19,7 @@ from service.errors.problems import Problem
 from service.storage.database import now
 from service.storage.tables import KeyRow
 from sibling import Client
+from tests.service.raw import Raw, head
 
 pytestmark = pytest.mark.sql
 
@@ -266,26 +266,22 @@ def test_a_body_that_ends_after_its_key_was_revoked_changes_nothing(guarded, mak
         ("PATCH", begun.headers["location"], part, table),
         ("POST", "/v1/datasets:combine", {"Content-Type": "application/json"}, combined),
     ]
-    host, port = guarded.url.removeprefix("http://").split(":")
     with ExitStack() as stack:
         waiting = []
         for method, path, headers, body in requests:
-            connection = stack.enter_context(socket.create_connection((host, int(port)), 240))
-            answers = stack.enter_context(connection.makefile("rb"))
-            about = {"Host": host, "Expect": "100-continue", "Authorization": f"Bearer {key}"}
+            connection = stack.enter_context(Raw(guarded.url))
+            about = {"Expect": "100-continue", "Authorization": f"Bearer {key}"}
             about |= headers | {"Content-Length": len(body), "Connection": "close"}
-            lines = [f"{method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in about.items()), "", ""]
-            connection.sendall("\r\n".join(lines).encode())
-            assert b" 100 " in answers.readline()  # the key has been accepted
-            answers.readline()
-            connection.sendall(body[:-1])
-            waiting.append((connection, answers, body[-1:]))
+            connection.send(head(method, path, *(f"{k}: {v}" for k, v in about.items())))
+            assert connection.response()[0] == 100  # the key has been accepted
+            connection.send(body[:-1])
+            waiting.append((connection, body[-1:]))
         end(guarded, key, expires=False)
         wait_until(lambda: ask(guarded, key, "GET", "/v1/keys").status_code == 401)
-        for connection, answers, rest in waiting:
-            connection.sendall(rest)
-            assert b" 401 " in answers.readline()
-            assert b'"unauthenticated"' in answers.read()
+        for connection, rest in waiting:
+            connection.send(rest)
+            status, _, content = connection.response()
+            assert (status, json.loads(content)["code"]) == (401, "unauthenticated")
     names = {item["name"] for item in ask(guarded, admin, "GET", "/v1/datasets").json()["items"]}
     assert not names & {"whole", "parts", "late"}
     (upload,) = ask(guarded, admin, "GET", "/v1/uploads").json()["items"]

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import socket
 import time
 from timeit import timeit
 
@@ -15,6 +14,7 @@ from service.access.rate_limit import RateLimiter
 from service.errors.problems import Problem
 from service.processes import token_buckets
 from sibling import Client
+from tests.service.raw import Raw, head
 
 PER_S = 0.1
 BURST = 10
@@ -160,21 +160,15 @@ def test_an_owner_over_the_limit_gets_429_and_others_do_not(limited, headers):
 
 def test_a_refused_body_is_not_read(limited, headers):
     """The answer comes although the body does not."""
-    address = httpx.URL(limited.url)
-    lines = [
-        "POST /v1/datasets?name=d HTTP/1.1",
-        f"Host: {address.host}",
-        f"Authorization: {headers['Authorization']}",
-        "Content-Type: text/csv",
-        "Content-Length: 1000000",
-    ]
-    request = "\r\n".join([*lines, "", ""]).encode()
+    about = ("Content-Type: text/csv", "Content-Length: 1000000")
+    key = f"Authorization: {headers['Authorization']}"
+    request = head("POST", "/v1/datasets?name=d", key, *about)
     for _ in range(10):  # a token may have been added meanwhile: then the body is awaited
         use_up(limited, headers)
-        with socket.create_connection((address.host, address.port), timeout=5) as connection:
-            connection.sendall(request)
+        with Raw(limited.url, 5) as connection:
+            connection.send(request)
             with contextlib.suppress(TimeoutError):
-                assert connection.recv(1000).startswith(b"HTTP/1.1 429 ")
+                assert connection.response()[0] == 429
                 return
     raise AssertionError("no request was refused before its body")
 

@@ -2,7 +2,6 @@
 
 import io
 import pickle
-import socket
 import struct
 import zipfile
 
@@ -10,6 +9,7 @@ import joblib
 import numpy as np
 import pytest
 
+from tests.service.raw import Raw, head
 from tests.written import written
 
 NPZ = "application/x-npz"
@@ -169,16 +169,13 @@ def test_a_chunked_body_above_the_limit_is_rejected(refuse):
     refuse(chunks, status=413, code="body-too-large")
 
 
-@pytest.mark.parametrize("framing", [b"Content-Length: 4900000", b"Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("framing", ["Content-Length: 4900000", "Transfer-Encoding: chunked"])
 def test_an_aborted_upload_leaves_nothing(uploads, wait_until, framing):
     before = uploads.traces()
-    host, _, port = uploads.service.url.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(
-            b"POST /v1/datasets?name=d HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
-            + framing
-            + b"\r\n\r\n"
-            + (b"480000\r\n" if b"chunked" in framing else b"")
+    with Raw(uploads.service.url) as connection:
+        connection.send(
+            head("POST", "/v1/datasets?name=d", "Content-Type: text/csv", framing)
+            + (b"480000\r\n" if "chunked" in framing else b"")
             + b"task,a\n"
             + 1_100_000 * b"s,1\n"  # more than a part of a blob
         )

@@ -1,8 +1,6 @@
 """Resumable uploads to a real server, by its own client and by one that nobody here wrote."""
 
 import hashlib
-import socket
-from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
@@ -12,6 +10,7 @@ from tusclient.client import TusClient
 from sibling import Client, ServiceError
 from sibling.client import datasets, resumable
 from sibling.client.transport import BlockingTransport
+from tests.service.raw import Raw, head
 
 pytestmark = pytest.mark.slow  # other clients, and kills
 
@@ -177,16 +176,12 @@ def test_what_arrives_before_an_interruption_is_kept(start_service, table, wait_
             },
         )
         location = begun.headers["location"]
-        address = urlsplit(service.url)
-        with socket.create_connection((address.hostname, address.port)) as raw:
-            head = (
-                f"PATCH {location} HTTP/1.1\r\nHost: {address.netloc}\r\n"
-                "Content-Type: application/offset+octet-stream\r\nUpload-Offset: 0\r\n"
-                f"Content-Length: {len(data)}\r\n\r\n"
-            )
-            raw.sendall(head.encode() + data[:123_456])
+        about = ("Content-Type: application/offset+octet-stream", "Upload-Offset: 0")
+        start = head("PATCH", location, *about, f"Content-Length: {len(data)}")
+        with Raw(service.url) as raw:
+            raw.send(start + data[:123_456])
             if stalls:
-                assert b" 408 " in raw.recv(1000)
+                assert raw.response()[0] == 408
         wait_until(lambda: http.head(location).headers["upload-offset"] == "123456")
         headers = {"Upload-Offset": "123456", "Content-Type": "application/offset+octet-stream"}
         assert http.patch(location, headers=headers, content=data[123_456:]).status_code == 204
