@@ -10,7 +10,7 @@ from itertools import compress, islice, takewhile, zip_longest
 from pathlib import Path
 from typing import Final
 
-from algorithms.interface.header import DEFAULT_TASK_COLUMN
+from algorithms.wrappers.preparation.column_matching import clean_name
 from algorithms.wrappers.preparation.text_values import NUMBER
 from algorithms.wrappers.preparation.written_numbers import MEANT, shown_decimal
 from service.datasets.formats.csv_blanks import DIVIDER, divide_at_blanks
@@ -241,12 +241,10 @@ def _records(lines: list[str], delimiter: str) -> list[list[str]]:
 
 def _with_numbers(records: list[list[str]], options: ReadOptions) -> list[list[str]]:
     """Return the cells below the header of columns that can be numbers, not labels or text."""
-    task = options.task_column or DEFAULT_TASK_COLUMN
-    others = {name for name, kind in options.kinds().items() if kind != "number"}
-    labels = {task, options.group_column, *options.ignore_column, *others}
+    labels = options.labels()
     columns = zip_longest(*records[1:], fillvalue="")
     is_used = [
-        name.strip() not in labels and _are_meant(cells, options.markers)
+        clean_name(name) not in labels and _are_meant(cells, options.markers)
         for name, cells in zip(complete_header(records), columns, strict=False)
     ]
     return [[*compress(record, is_used)] for record in records[1:]]

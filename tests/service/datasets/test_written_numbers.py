@@ -112,6 +112,15 @@ def test_a_number_among_text_does_not_show_what_a_point_separates(reader, read, 
     reader.assert_rejected(result, "ambiguous-number", "thousands=.", row=1, column="x")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"target_column": "é", "target_kind": "classes"}, {"ignore_column": "é"}],
+)
+def test_labels_and_ignored_columns_do_not_show_what_a_point_separates(reader, read, options):
+    result = read({"x": POINTS, "e\u0301": ["1,5", "2,5", "1,5"]}, **options)
+    reader.assert_rejected(result, "ambiguous-number", "thousands=.", row=1, column="x")
+
+
 WRITTEN = {
     "comma": (["1,234.50", "-7", "1,234,567"], [1234.5, -7, 1234567]),
     "point": (["1.299,50", "7", "-1.000"], [1299.5, 7, -1000]),
