@@ -19,7 +19,7 @@ from service.http.requests import trace_parent
 from service.http.responses import json_response
 from service.http.routing import Owner, Record, secured
 from service.jobs.queue import store
-from service.jobs.routes import JobId, ValidateOnly, Wait, accepted, no_job
+from service.jobs.routes import JobId, ValidateOnly, Wait, accepted, found_job
 from service.jobs.schemas import Job
 from service.jobs.submission import Origin
 from service.storage.job_states import FINAL, JobState
@@ -101,9 +101,8 @@ async def submit_inference(
 def get_output(job_id: JobId, request: Request, services: Context, owner: Owner) -> Response:
     """Download the outputs of a batch inference."""
     with services.database.read() as session:
-        job = store.get(session, job_id, owner=owner)
-        blob = None if job is None else store.output_of(session, job)
-    _, blob = _check(job_id, job, blob)
+        job = found_job(store.get(session, job_id, owner=owner), job_id)
+        blob = _existing(store.output_of(session, job), job)
     assert blob.sha256 is not None
     return download(
         request,
@@ -126,21 +125,18 @@ def delete_output(
 ) -> Response:
     """Delete the outputs of a batch inference, but not the dataset created from them."""
     with services.database.write() as session:
-        job = store.get(session, job_id, owner=owner)
-        blob = None if job is None else store.output_of(session, job)
-        job, blob = _check(job_id, job, blob)
+        job = found_job(store.get(session, job_id, owner=owner), job_id)
+        blob = _existing(store.output_of(session, job), job)
         check_if_match(request, etag(str(blob.sha256)))
         store.delete_output(session, job)
         record(session, 204)
     return Response(status_code=204)
 
 
-def _check(job_id: str, job: JobRow | None, blob: BlobRow | None) -> tuple[JobRow, BlobRow]:
-    """Return a job with its outputs; raise a Problem if it has none."""
-    if job is None:
-        raise no_job(job_id)
+def _existing(outputs: BlobRow | None, job: JobRow) -> BlobRow:
+    """Return the outputs of a job that has ended; raise a Problem if there are none."""
     if JobState(job.state) not in FINAL:
-        raise Problem("wrong-state", f"job '{job_id}' is {job.state}; wait until it has ended")
-    if blob is None:
-        raise Problem("not-found", f"job '{job_id}' has no outputs")
-    return job, blob
+        raise Problem("wrong-state", f"job '{job.id}' is {job.state}; wait until it has ended")
+    if outputs is None:
+        raise Problem("not-found", f"job '{job.id}' has no outputs")
+    return outputs

@@ -36,6 +36,7 @@ from service.jobs.watcher import Snapshot
 from service.settings import MAX_WAIT_S, MIB
 from service.storage.database import Database
 from service.storage.job_states import FINAL, JobState, ShownJobState
+from service.storage.tables import JobRow
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
 
@@ -173,9 +174,7 @@ async def get_job(
 def cancel_job(job_id: JobId, services: Context, owner: Visible, record: Record) -> Response:
     """Cancel a job: at once if it is queued, otherwise as soon as it can be stopped."""
     with services.database.write() as session:
-        row = store.get(session, job_id, owner=owner)
-        if row is None:
-            raise no_job(job_id)
+        row = found_job(store.get(session, job_id, owner=owner), job_id)
         if JobState(row.state) in FINAL and row.state != JobState.CANCELLED:
             raise Problem("wrong-state", f"job '{job_id}' has already ended: {row.state}")
         store.request_cancel(session, row)
@@ -197,9 +196,7 @@ def finish_job(job_id: JobId, services: Context, owner: Owner, record: Record) -
     verdict on learning together if others are left out.
     """
     with services.database.write() as session:
-        row = store.get(session, job_id, owner=owner)
-        if row is None:
-            raise no_job(job_id)
+        row = found_job(store.get(session, job_id, owner=owner), job_id)
         if not store.request_finish(session, row):
             raise Problem(
                 "wrong-state",
@@ -252,9 +249,7 @@ async def repeat_job(
 def get_job_spec(job_id: JobId, services: Context, owner: Visible) -> Response:
     """Return the specification of a training job as it was submitted, without defaults."""
     with services.database.read() as session:
-        row = store.get(session, job_id, owner=owner)
-        if row is None:
-            raise no_job(job_id)
+        row = found_job(store.get(session, job_id, owner=owner), job_id)
         content = orjson.dumps(submission.spec_of(row))
     return Response(content, media_type=JSON)
 
@@ -276,9 +271,7 @@ def delete_job(
     only after the version.
     """
     with services.database.write() as session:
-        row = deletion.lock_job(session, job_id, owner=owner)
-        if row is None:
-            raise no_job(job_id)
+        row = found_job(deletion.lock_job(session, job_id, owner=owner), job_id)
         check_if_match(request, _tag(read_job(session, row)))
         unfinished = deletion.unfinished_reason(session, row)
         if unfinished is not None:
@@ -300,9 +293,7 @@ def _repeat(
     services: JobServices, job_id: str, changes: RepeatSpec, origin: submission.Origin
 ) -> Job:
     with services.database.write() as session:
-        row = store.get(session, job_id, owner=origin.owner)
-        if row is None:
-            raise no_job(job_id)
+        row = found_job(store.get(session, job_id, owner=origin.owner), job_id)
         spec = submission.repeated(row, changes)
         return submission.submit(session, spec, origin, settings=services.settings)
 
@@ -322,10 +313,7 @@ def _validate(services: JobServices, spec: JobSpec, owner: str) -> Valid:
 def find_job(database: Database, job_id: str, owner: str | None) -> Job:
     """Return a job; raise a Problem if it does not exist or belongs to another owner, if given."""
     with database.read() as session:
-        row = store.get(session, job_id, owner=owner)
-        if row is None:
-            raise no_job(job_id)
-        return read_job(session, row)
+        return read_job(session, found_job(store.get(session, job_id, owner=owner), job_id))
 
 
 def _tag(job: Job) -> str:
@@ -355,6 +343,8 @@ async def _wait_for(services: JobServices, job: Job, owner: str, wait_s: float) 
     return await run_in_threadpool(find_job, database, job.id, job.owner)
 
 
-def no_job(job_id: str) -> Problem:
-    """Return the 404 problem for a job id."""
-    return Problem("not-found", f"there is no job '{job_id}'")
+def found_job(row: JobRow | None, job_id: str) -> JobRow:
+    """Return the row of a job, or raise a not-found problem if there is none."""
+    if row is None:
+        raise Problem("not-found", f"there is no job '{job_id}'")
+    return row
