@@ -22,7 +22,7 @@ from algorithms.numerics.sparse_rows import as_canonical, is_sparse
 from algorithms.wrappers.preparation.columns import Column
 from service.datasets.formats.array_names import ChosenArrays, choose_arrays
 from service.datasets.formats.npz_archive import Arrays, read_archive
-from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.options import COLUMN_OPTIONS, Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.row_extras import RowExtras
 from service.datasets.formats.sparse_arrays import join_sparse
@@ -111,14 +111,7 @@ def _empty_columns(tasks: Sequence[Task]) -> list[str]:
 
 def _check_options(options: ReadOptions) -> None:
     issues = ValidationIssues()
-    for name in (
-        "task_column",
-        "target_column",
-        "group_column",
-        "weight_column",
-        "ignore_column",
-        "column_kind",
-    ):
+    for name in COLUMN_OPTIONS:
         if getattr(options, name):
             detail = (
                 f"{name} applies to tables only; in files of arrays, the names define the layout"

@@ -18,6 +18,15 @@ if TYPE_CHECKING:  # the child process does not import the settings
 
 TargetKind = Literal["auto", "numbers", "classes"]
 
+#: Options that name columns.
+COLUMN_OPTIONS: Final = (
+    "task_column",
+    "target_column",
+    "group_column",
+    "weight_column",
+    "ignore_column",
+    "column_kind",
+)
 #: Declared kinds of dates whose order of day and month cannot be found.
 _DATE_ORDERS: Final[dict[str, DateOrder]] = {"date-dmy": "dmy", "date-mdy": "mdy"}
 #: Options of few formats, with these.
@@ -229,14 +238,7 @@ class ReadOptions(BaseModel):
             raise ValueError(f"{encoding!r} is not the name of a text encoding") from None
         return codecs.lookup(encoding).name
 
-    @field_validator(
-        "task_column",
-        "target_column",
-        "group_column",
-        "weight_column",
-        "ignore_column",
-        "column_kind",
-    )
+    @field_validator(*COLUMN_OPTIONS)
     @classmethod
     def _compose(cls, names: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
         """Return names in Unicode normal form C, as column names are."""
