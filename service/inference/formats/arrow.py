@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from algorithms.wrappers.preparation.encoder import is_text
 from algorithms.wrappers.preparation.pandas_types import read_as_stored, with_plain_types
 from service.datasets.formats.nameless import is_index
+from service.datasets.formats.parquet import CORRUPT, first_line
 from service.errors.problems import Problem
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.formats.table import TableRows, call_of, columns_of
@@ -28,17 +29,6 @@ _FILE_MAGIC: Final = b"ARROW1\0\0"
 _BLOCK_VECTORS: Final = (2, 3)
 #: Last bytes of an IPC file, after the size of its footer.
 _FILE_END: Final = b"ARROW1"
-#: Errors that pyarrow raises for corrupt files; UnicodeDecodeError is a ValueError.
-_CORRUPT_ERRORS: Final = (
-    pa.ArrowException,
-    OSError,
-    EOFError,
-    ValueError,
-    KeyError,
-    OverflowError,
-    IndexError,
-    struct.error,
-)
 #: Field numbers in the flatbuffers of messages, record batches and dictionary batches.
 _HEADER_TYPE, _HEADER, _DICTIONARY_DATA, _BUFFERS, _COMPRESSION = 1, 2, 1, 2, 3
 _DICTIONARY_BATCH: Final = 2
@@ -55,7 +45,7 @@ def read_arrow(body: Body, tasks: TaskSource) -> Call:
                 _check_size(n_bytes)
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
             rows = rows_of_batches(reader.schema, reader)
-    except _CORRUPT_ERRORS as error:
+    except CORRUPT as error:
         _raise_malformed("Arrow IPC stream", error)
     return call_of(rows, tasks)
 
@@ -71,7 +61,7 @@ def read_arrow_file(body: Body, tasks: TaskSource) -> Call:
         with pa.ipc.open_file(pa.BufferReader(body)) as reader:
             batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
             rows = rows_of_batches(reader.schema, batches)
-    except _CORRUPT_ERRORS as error:
+    except CORRUPT as error:
         _raise_malformed("Arrow IPC file", error)
     return call_of(rows, tasks)
 
@@ -109,7 +99,7 @@ def read_parquet(body: Body, tasks: TaskSource) -> Call:
             n_rows = max(1, _MAX_BATCH_CELLS // max(1, metadata.num_columns))
             batches = file.iter_batches(n_rows, use_threads=False)
             rows = rows_of_batches(file.schema_arrow, batches)
-    except _CORRUPT_ERRORS as error:
+    except CORRUPT as error:
         _raise_malformed("Parquet file", error)
     return call_of(rows, tasks)
 
@@ -213,5 +203,5 @@ def _table(result: InferenceResult) -> Any:
 
 
 def _raise_malformed(noun: str, error: Exception) -> NoReturn:
-    why = str(error).splitlines()[0] if str(error) else type(error).__name__
-    raise Problem("malformed-body", f"the body is not a valid {noun}: {why[:200]}") from None
+    detail = f"the body is not a valid {noun}: {first_line(error)}"
+    raise Problem("malformed-body", detail) from None
