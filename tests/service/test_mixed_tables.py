@@ -12,6 +12,9 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from service.errors.problems import Problem
+from service.inference.formats import reader_of
+from service.inference.task_column import TaskSource
 from sibling import Client, JobFailed, ServiceError, UnknownCategoriesWarning
 from tests.written import written
 
@@ -205,12 +208,20 @@ def test_a_cell_in_another_dialect_than_the_rest_is_named(http):
         ("text/csv; charset=utf-8", 400),
         ("text/csv; charset=runes", 415),
         ("text/csv; charset=hex", 415),
+        ("text/csv; charset=undefined", 415),
     ],
 )
 def test_a_declared_charset_is_used(http, content_type, status):
     body = "age;sex;smokes;seen\n61,5;F;true;2026-03-01\n".encode("utf-16")
     answer = call(http, body, content_type, task="north")
     assert answer.status_code == status, answer.text
+
+
+@pytest.mark.parametrize("charset", ["punycode", "utf-7", "unicode_escape"])
+def test_text_that_is_not_of_its_charset_is_refused(charset):
+    read, _ = reader_of(f"text/csv; charset={charset}")
+    with pytest.raises(Problem, match="invalid"):
+        read(b"a,b\n+2AA-\\ud800,1\n", TaskSource("north", "task", lambda _: False))
 
 
 @pytest.mark.usefixtures("model")

@@ -89,7 +89,7 @@ def _csv_parameters(content_type: str) -> tuple[bool | None, str | None]:
     charset = message.get_content_charset("")
     try:
         "".encode(charset or "utf-8")  # unlike a look-up, this refuses encodings of bytes
-    except LookupError:
+    except (LookupError, ValueError):
         detail = f"charset {charset[:40]!r} of text/csv is not known; send the table in UTF-8"
         raise Problem("unsupported-media-type", detail) from None
     return {"present": True, "absent": False}.get(header), charset or None

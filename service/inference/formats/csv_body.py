@@ -106,12 +106,16 @@ def _decode(body: Body, charset: str | None) -> str:
     """Return the text of a body."""
     encoding = charset or detect_encoding(body[:_HEAD_BYTES])
     try:
-        return body.decode(encoding).removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
+        text = body.decode(encoding).removeprefix("\ufeff")
+        if charset is not None:
+            text.encode()  # UTF-7 may have halves of surrogate pairs
+    except UnicodeError as error:
         # a mix of UTF-8 beyond ASCII and of other bytes is a mistake
         if charset is None and encoding == UTF8 and body.decode(UTF8, "ignore").isascii():
             return body.decode(LEGACY, "replace")
-        _raise_malformed(f"invalid {encoding.upper()} at byte {error.start}")
+        place = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
+        _raise_malformed(f"invalid {encoding.upper()}{place}")
+    return text
 
 
 def _first_lines(text: str) -> list[str]:
