@@ -218,9 +218,10 @@ class InferenceHandler(ABC):
             tasks = self.services.inputs.task_source(resolved.served, self.parsed.task)
             with collect_unknown(self._unknown):
                 call = self.read(tasks)
-            if self.parsed.level is not None:
+            # those of a body come first
+            if self.parsed.level is not None and call.level is None:
                 call = call._replace(level=self.parsed.level)
-            if self.parsed.new_tasks is not None:
+            if self.parsed.new_tasks is not None and call.new_tasks is None:
                 call = call._replace(new_tasks=self.parsed.new_tasks)
         except Exception:
             self._record_failure()

@@ -162,7 +162,11 @@ def test_intervals_are_the_same_offline_and_in_every_protocol(
             f"{v1}?level={level}", json={"task": "south", "inputs": rows.tolist()}, timeout=240
         ).json()
         np.testing.assert_array_equal(answer["outputs"], expected)
-        for url, own in ((f"{v2}/infer", {"level": level}), (f"{v2}/infer?level={level}", {})):
+        for url, own in (
+            (f"{v2}/infer", {"level": level}),
+            (f"{v2}/infer?level={level}", {}),
+            (f"{v2}/infer?level=0.3", {"level": level}),  # the body comes first
+        ):
             body = {"inputs": [tensor], "parameters": {"task": "south", **own}}
             (found,) = httpx.post(url, json=body, timeout=240).json()["outputs"]
             np.testing.assert_array_equal(np.reshape(found["data"], found["shape"]), expected)
