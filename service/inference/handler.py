@@ -22,6 +22,7 @@ from service.inference.statistics import INFER, INPUT, OUTPUT, QUEUE, Clock
 from service.inference.task_column import TaskSource
 from service.models.latency import LatencyEstimator
 from service.models.resolver import ResolvedModel, Target
+from service.models.store import ServableVersion
 
 #: Parsing JSON of this size takes less time than waking a thread.
 _MAX_INLINE_BYTES: Final = 64 * 1024
@@ -116,6 +117,11 @@ class InferenceHandler(ABC):
         return (
             self.body if coding is None else decompress(self.body, coding, self.services.settings)
         )
+
+    def _served(self) -> ServableVersion:
+        """Return the version that computes the request, while an alias may move."""
+        assert self._resolved is not None  # set before the body is read
+        return self._resolved.served
 
     def make_reply(self, content: bytes, headers: Headers, result: InferenceResult) -> Reply:
         """Return a reply, compressed if the client requests it.

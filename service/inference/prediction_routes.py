@@ -111,7 +111,7 @@ class PredictionHandler(MethodHandler):
 
     def _missing_columns(self, call: Call) -> list[str]:
         """Return the columns that the rows do not have, if the model can answer without them."""
-        served, rows = self.find().served, table_of(call.rows)
+        served, rows = self._served(), table_of(call.rows)
         model = self.services.models.get(served)
         task = call.task if isinstance(call.task, str) else call.task[0] if call.task else ""
         if rows is None or rows.names is None or "predict" not in model.available_methods():
@@ -132,7 +132,7 @@ class PredictionHandler(MethodHandler):
         assert self._read_call is not None  # read before
         assert self._sent_rows is not None
         call = self._read_call._replace(rows=self._sent_rows)  # with the ids
-        served = self.find().served
+        served = self._served()
         results: dict[str, InferenceResult] = {
             method: self._more(served, method, self._filled(), result)
             for method in MORE_METHODS

@@ -121,7 +121,7 @@ class MethodHandler(InferenceHandler):
         """Return the call without a column of ids, which monitors keep."""
         if ROW_ID not in names_of(call.rows):
             return call
-        rows, served = table_of(call.rows), (self._resolved or self.find()).served
+        rows, served = table_of(call.rows), self._served()
         if rows is None or self.services.inputs.uses(served, ROW_ID):
             return call
         if self._row_ids is not None:

@@ -1,0 +1,66 @@
+"""Handlers of calls, and what they compute, without a server."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import orjson
+
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.registry import ALGORITHMS
+from algorithms.wrappers.calibration.algorithm import calibrated
+from service.datasets.formats.options import ReadOptions
+from service.datasets.number_writings import NumberWritings
+from service.inference.handler import ParsedCall
+from service.inference.inputs import InputSpecs
+from service.inference.prediction_routes import PredictionHandler
+from service.inference.statistics import Clock
+from service.models.latency import LatencyEstimator
+from service.models.store import ServableVersion
+
+METHODS = ["predict", "predict_interval"]
+
+
+def trained(algorithm, *, shift=0.0, calibration=None):
+    rng = np.random.default_rng(0)
+    tasks = []
+    for name in ("a", "b"):
+        X = rng.normal(size=(30, 2))
+        tasks.append(Task.from_rows(name, X, y=X.sum(axis=1) + shift, feature_names=("x", "z")))
+    algorithm = calibrated(ALGORITHMS[algorithm], calibration)
+    return algorithm.fit(TaskSet(tuple(tasks)), algorithm.parse({}), trace=Trace(), rng=rng)
+
+
+def services(find, models):
+    names = SimpleNamespace(
+        of=lambda _: dict.fromkeys("ab", ("x", "z")),
+        ignored=lambda _: frozenset(),
+        numbers=lambda _: NumberWritings(),
+        has=lambda _, name: name in ("x", "z"),
+        options=lambda _: ReadOptions(),
+        ranges=lambda _: {},
+    )
+    settings = SimpleNamespace(max_inference_rows=100, max_response_bytes=10**6)
+    resolver = SimpleNamespace(find=find, resolve=lambda _, found: found())
+    cache = SimpleNamespace(
+        get=lambda version: models[version.version - 1], estimator=lambda _: LatencyEstimator()
+    )
+    return SimpleNamespace(
+        inputs=InputSpecs(names), settings=settings, resolver=resolver, models=cache
+    )
+
+
+def version(number):
+    return ServableVersion("m", number, f"v{number}", "ridge", METHODS, "ds", "b", "s", 1)
+
+
+def test_all_columns_of_an_answer_are_of_one_version_while_an_alias_moves():
+    numbers = iter((1, 2, 2, 2))
+    models = [trained("ridge", shift=shift, calibration={}) for shift in (0.0, 1000.0)]
+    parts = services(lambda *_: version(next(numbers)), models)
+    headers = {"content-type": "text/csv", "accept": "application/json"}
+    parsed = ParsedCall("/v1/models/{name}/predictions", "ada", "m@live", None, "a", headers)
+    handler = PredictionHandler(parts, parsed, b"x,z\n1,2\n", Clock(), n_shown=None)
+    found = orjson.loads(handler._compute().body)
+    _, _, _, prediction, low, high, _ = found["rows"][0]
+    assert (found["version"], low < prediction < high) == (1, True)
