@@ -6,10 +6,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.errors import UnknownTask
+from algorithms.interface.errors import UnknownTask, rows_at
 from algorithms.interface.methods import CLASS_METHODS, OUTPUT_SHAPES
 from algorithms.interface.model import Model, apply
-from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.wrappers.new_tasks import for_tasks
 from service.errors.problems import Problem
 from service.inference.call import (
@@ -216,37 +215,19 @@ def _apply_by_task(
     n_rows = rows.shape[0]
     if len(task_of) != n_rows:
         raise_invalid_data(f"expected one task per row, got {len(task_of)} tasks for {n_rows} rows")
-    _check_finite(bounded, rows, task_of)
     code_of = {task: i for i, task in enumerate(tasks)}
     codes = np.array([code_of[task] for task in task_of])
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(tasks)))[:-1]
-    parts = [
-        bounded.apply(rows[chosen], task, n_rows=n_rows)
-        for task, chosen in zip(tasks, np.split(order, ends), strict=True)
-    ]
+    parts = []
+    for task, chosen in zip(tasks, np.split(order, ends), strict=True):
+        with rows_at(chosen):
+            parts.append(bounded.apply(rows[chosen], task, n_rows=n_rows))
     _check_same_columns(bounded.model, bounded.method, parts, tasks)
     joined = np.concatenate(parts)
     outputs = np.empty_like(joined)
     outputs[order] = joined
     return outputs, bounded.model.classes(tasks[0]) if bounded.method in CLASS_METHODS else ()
-
-
-def _check_finite(bounded: _BoundedMethod, rows: Matrix, task_of: Sequence[str]) -> None:
-    """Report a bad value by its row in the request; the model would report its row in the task."""
-    if is_sparse(rows):
-        return
-    takes_missing = bounded.method in bounded.model.takes_missing
-    is_bad = np.isinf(rows) if takes_missing else ~np.isfinite(rows)
-    if is_bad.any():
-        row, column = (int(i) for i in np.argwhere(is_bad)[0])
-        raise_invalid_data(
-            f"task '{task_of[row]}', row {row}, column {column} is {rows[row, column]}; every "
-            "value must be a finite number",
-            task=task_of[row],
-            row=row,
-            column=column,
-        )
 
 
 def _check_same_columns(

@@ -4,18 +4,23 @@ from types import SimpleNamespace
 
 import numpy as np
 import orjson
+import pytest
 
+from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 from algorithms.wrappers.calibration.algorithm import calibrated
 from service.datasets.formats.options import ReadOptions
 from service.datasets.number_writings import NumberWritings
+from service.inference.call import ArrayRows, Call
+from service.inference.compute import compute
 from service.inference.handler import ParsedCall
 from service.inference.inputs import InputSpecs
 from service.inference.prediction_routes import PredictionHandler
 from service.inference.statistics import Clock
 from service.models.latency import LatencyEstimator
+from service.models.resolver import ResolvedModel
 from service.models.store import ServableVersion
 
 METHODS = ["predict", "predict_interval"]
@@ -52,6 +57,14 @@ def services(find, models):
 
 def version(number):
     return ServableVersion("m", number, f"v{number}", "ridge", METHODS, "ds", "b", "s", 1)
+
+
+def test_an_error_names_the_row_of_the_request_and_not_of_its_task():
+    parts = services(None, [trained("nearest-neighbours")])
+    rows = ArrayRows(np.array([[0, 0], [0, 0], [0, 0], [1e300, 1e300]]))
+    with pytest.raises(InvalidData, match="task 'b', row 3 has values so large") as caught:
+        compute(parts, ResolvedModel(version(1), "predict"), Call([*"abab"], rows))
+    assert caught.value.row == 3
 
 
 def test_all_columns_of_an_answer_are_of_one_version_while_an_alias_moves():
