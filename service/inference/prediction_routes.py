@@ -40,7 +40,6 @@ router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=secured(
 
 XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _OFFERED: Final = (JSON, CSV, XLSX)
-_MAX_LINE_BYTES: Final = 65_536
 
 Shown = Annotated[int | None, Query(ge=0, description="Number of rows in JSON. Default: all rows.")]
 
@@ -145,7 +144,6 @@ class PredictionHandler(MethodHandler):
             unknown=self._unknown,
             missing=self._missing,
             ranges=self.services.inputs.ranges(served),
-            has_semicolons=_has_semicolons(self.body),
         )
         headers = [(b"content-type", self._accepted.encode()), (b"vary", b"Accept")]
         if self._accepted != JSON:
@@ -170,12 +168,6 @@ class PredictionHandler(MethodHandler):
         if self._accepted == JSON:
             return table.to_json(self._n_shown)
         return table.to_csv() if self._accepted == CSV else table.to_workbook()
-
-
-def _has_semicolons(body: Body) -> bool:
-    """Return whether the first line of a text has more semicolons than commas."""
-    line = bytes(body[:_MAX_LINE_BYTES]).partition(b"\n")[0]
-    return line.count(b";") > line.count(b",")
 
 
 _DOCS: Final[dict[str, Any]] = {

@@ -126,7 +126,6 @@ def prediction_table(
     unknown: Mapping[str, Sequence[str]],
     missing: Sequence[str],
     ranges: Ranges,
-    has_semicolons: bool,
 ) -> PredictionTable:
     """Return the rows of a call with the outputs of several methods.
 
@@ -140,8 +139,6 @@ def prediction_table(
         Columns of the model that the rows do not have.
     ranges
         Ranges of the training rows.
-    has_semicolons
-        Whether semicolons divide the cells of the rows, as where the decimal separator is a comma.
     """
     result = results["predict"]
     n_rows = len(result.outputs)
@@ -155,6 +152,8 @@ def prediction_table(
             remarks[i].append(f"{name} is far outside {low:g} to {high:g}")
     has_level = bool(results.keys() & {"predict_interval", "predict_set"})
     shown = None if rows is None else rows.decimal
+    # semicolons divide the cells where the decimal separator is a comma
+    has_semicolons = rows is not None and rows.delimiter == ";"
     decimal = shown or ("," if has_semicolons else ".")
     return PredictionTable(
         result=result,

@@ -1,5 +1,6 @@
 """Handlers of calls, and what they compute, without a server."""
 
+import gzip
 from types import SimpleNamespace
 
 import numpy as np
@@ -45,7 +46,12 @@ def services(find, models):
         options=lambda _: ReadOptions(),
         ranges=lambda _: {},
     )
-    settings = SimpleNamespace(max_inference_rows=100, max_response_bytes=10**6)
+    settings = SimpleNamespace(
+        max_inference_rows=100,
+        max_response_bytes=10**6,
+        max_body_bytes=10**6,
+        max_decompression_ratio=10,
+    )
     resolver = SimpleNamespace(find=find, resolve=lambda _, found: found())
     cache = SimpleNamespace(
         get=lambda version: models[version.version - 1], estimator=lambda _: LatencyEstimator()
@@ -57,6 +63,12 @@ def services(find, models):
 
 def version(number):
     return ServableVersion("m", number, f"v{number}", "ridge", METHODS, "ds", "b", "s", 1)
+
+
+def predicted(parts, body, *, accept):
+    headers = {"content-type": "text/csv", "accept": accept}
+    parsed = ParsedCall("/v1/models/{name}/predictions", "ada", "m@live", None, "a", headers)
+    return PredictionHandler(parts, parsed, body, Clock(), n_shown=None)._compute().body
 
 
 def test_an_error_names_the_row_of_the_request_and_not_of_its_task():
@@ -71,9 +83,16 @@ def test_all_columns_of_an_answer_are_of_one_version_while_an_alias_moves():
     numbers = iter((1, 2, 2, 2))
     models = [trained("ridge", shift=shift, calibration={}) for shift in (0.0, 1000.0)]
     parts = services(lambda *_: version(next(numbers)), models)
-    headers = {"content-type": "text/csv", "accept": "application/json"}
-    parsed = ParsedCall("/v1/models/{name}/predictions", "ada", "m@live", None, "a", headers)
-    handler = PredictionHandler(parts, parsed, b"x,z\n1,2\n", Clock(), n_shown=None)
-    found = orjson.loads(handler._compute().body)
+    found = orjson.loads(predicted(parts, b"x,z\n1,2\n", accept="application/json"))
     _, _, _, prediction, low, high, _ = found["rows"][0]
     assert (found["version"], low < prediction < high) == (1, True)
+
+
+@pytest.mark.parametrize("delimiter", [b",", b";"])
+def test_a_compressed_table_comes_back_in_the_manner_of_its_text(delimiter):
+    parts = services(lambda *_: version(1), [trained("ridge", calibration={})])
+    text = b"x,z\n1,2\n3,4\n".replace(b",", delimiter)
+    for time in (b",,,,", b";;;;"):  # bytes of the file that mean nothing
+        packed = gzip.compress(text, mtime=int.from_bytes(time, "little"))
+        found = predicted(parts, packed, accept="text/csv")
+        assert found == predicted(parts, text, accept="text/csv")

@@ -88,7 +88,7 @@ def read_csv(
         kept = [j for j, name in enumerate(names) if name or not is_blank(columns[j])]
         names, columns = [names[j] for j in kept], [columns[j] for j in kept]
     column_names = None if names is None else tuple(names)
-    rows = TableRows(column_names, columns, len(body_records), is_csv=True, decimal=decimal)
+    rows = TableRows(column_names, columns, len(body_records), delimiter, decimal)
     return call_of(rows, tasks)
 
 

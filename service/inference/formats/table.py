@@ -49,8 +49,8 @@ class TableRows:
     columns
         The values of each column, as :func:`~algorithms.wrappers.preparation.encoder.encode` takes
         them.
-    is_csv
-        Whether the values are cells of CSV.
+    delimiter
+        What divides the cells of CSV; None for other formats.
     decimal
         The decimal separator that the rows show; None if they show none.
     optional
@@ -62,10 +62,15 @@ class TableRows:
     names: tuple[str, ...] | None
     columns: Sequence[ColumnValues]
     n_rows: int
-    is_csv: bool = False
+    delimiter: str | None = None
     decimal: str | None = None
     optional: frozenset[str] = frozenset()
     percents: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether the values are cells of CSV."""
+        return self.delimiter is not None
 
     def n_values(self) -> int:
         """Return the number of values."""
