@@ -217,6 +217,14 @@ def test_a_declared_charset_is_used(http, content_type, status):
     assert answer.status_code == status, answer.text
 
 
+@pytest.mark.parametrize("kind", ["csv", "tab-separated-values"])
+def test_the_parameters_of_a_table_count_for_each_delimiter(kind):
+    read, _ = reader_of(f"text/{kind}; charset=windows-1250; header=absent")
+    body = "Łódź\t1\nŁódź\t2\n".encode("windows-1250")
+    rows = read(body, TaskSource("north", "task", lambda _: False)).rows
+    assert (rows.names, rows.columns) == (None, [["Łódź", "Łódź"], ["1", "2"]])
+
+
 @pytest.mark.parametrize("charset", ["punycode", "utf-7", "unicode_escape"])
 def test_text_that_is_not_of_its_charset_is_refused(charset):
     read, _ = reader_of(f"text/csv; charset={charset}")

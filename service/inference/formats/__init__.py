@@ -67,22 +67,20 @@ _OFFERED: Final = tuple(FORMATS)
 def reader_of(content_type: str) -> tuple[Callable[[Body, TaskSource], Call], bool]:
     """Return the reader of a request body, and whether small bodies are cheap to parse."""
     media_type = content_type.partition(";")[0].strip().lower() or JSON
-    if media_type in REQUEST_READERS:
-        return REQUEST_READERS[media_type], False
     format_ = FORMATS.get(media_type)
-    if format_ is None:
+    read = REQUEST_READERS.get(media_type) if format_ is None else format_.read
+    if read is None:
         supported = ", ".join((*FORMATS, *REQUEST_READERS))
         detail = f"media type '{media_type}' is not supported; send one of {supported}"
         raise Problem("unsupported-media-type", detail)
-    if media_type == CSV:
+    if read is read_csv:
         has_header, charset = _csv_parameters(content_type)
         read = partial(read_csv, has_header=has_header, charset=charset)
-        return read, format_.is_cheap_to_parse
-    return format_.read, format_.is_cheap_to_parse
+    return read, format_ is not None and format_.is_cheap_to_parse
 
 
 def _csv_parameters(content_type: str) -> tuple[bool | None, str | None]:
-    """Return the parameters 'header' (present or absent) and 'charset' of text/csv (RFC 4180)."""
+    """Return the parameters 'header' (present or absent) and 'charset' of CSV (RFC 4180)."""
     message = Message()
     message["content-type"] = content_type
     header = str(message.get_param("header", "")).lower()
@@ -90,7 +88,7 @@ def _csv_parameters(content_type: str) -> tuple[bool | None, str | None]:
     try:
         "".encode(charset or "utf-8")  # unlike a look-up, this refuses encodings of bytes
     except (LookupError, ValueError):
-        detail = f"charset {charset[:40]!r} of text/csv is not known; send the table in UTF-8"
+        detail = f"charset {charset[:40]!r} of CSV is not known; send the table in UTF-8"
         raise Problem("unsupported-media-type", detail) from None
     return {"present": True, "absent": False}.get(header), charset or None
 
