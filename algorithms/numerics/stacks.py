@@ -6,7 +6,7 @@ tasks on the same rows or for the classes of one task. Each column of targets ha
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -172,13 +172,6 @@ class Stacks:
                 return None
             inverses.append(inverse)
         return tuple(inverses)
-
-    def with_rows(self, change: Callable[[Array], Array], n_features: int) -> "Stacks":
-        """Return the stacks with changed rows; ``change`` maps (g, n, d) to (g, n, n_features)."""
-        parts = tuple(
-            Stack(change(part.X), part.Y, part.weight, part.columns) for part in self.parts
-        )
-        return Stacks(parts, self.n_columns, n_features)
 
 
 def _flat(X: Array, factors: Array) -> Array:
