@@ -319,12 +319,10 @@ def _test_loss(
     """Return the weighted sum of squared errors, or of wrong labels, on the test rows."""
     W, b = solution.W, intercepts_of(design, params, solution, loss=loss)
     weights = design.weights(W)
-    starts = np.cumsum([0, *design.sizes])
-    position = {name: t for t, name in enumerate(design.names)}
+    parts = dict(zip(design.names, zip(design.targets, design.columns, strict=True), strict=True))
     total = 0.0
     for task in split.test:
-        t = position[task.name]
-        targets, columns = design.targets[t], slice(starts[t], starts[t + 1])
+        targets, columns = parts[task.name]
         scores = design.basis.images(task.X, weights[:, columns]) + b[columns]
         predicted = decode(scores, targets.classes)
         if targets.classes is None:

@@ -42,14 +42,17 @@ class LeastSquares:
 
         Blocks are centred and compressed one at a time, so that only one copy of rows exists.
         """
-        small = [compress(_weighted(block, centre=centre)) for block in merge_equal_rows(blocks)]
+        small = [compress(weighted(block, centre=centre)) for block in merge_equal_rows(blocks)]
         return cls(
             stack_blocks([compressed for compressed, _ in small]), sum(left for _, left in small)
         )
 
 
-def _weighted(block: Block, *, centre: bool) -> Block:
-    """Return the block times the roots of its weights, so that its sums of squares are weighted."""
+def weighted(block: Block, *, centre: bool) -> Block:
+    """Return the block, centred if ``centre`` is true, times the roots of its weights.
+
+    Sums of its squared residuals are then weighted.
+    """
     X, Y, w = block.X, block.Y, block.weights
     if centre:
         X, Y = X - column_means(X, w), Y - column_means(Y, w)

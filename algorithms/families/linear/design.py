@@ -27,8 +27,8 @@ from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.weights import joint_weights
 from algorithms.interface.work import VALUE_BYTES, MemoryEstimate, estimate_rows
 from algorithms.numerics.arrays import Array
-from algorithms.numerics.centering import column_means, times_roots
-from algorithms.numerics.least_squares import LeastSquares
+from algorithms.numerics.centering import column_means
+from algorithms.numerics.least_squares import LeastSquares, weighted
 from algorithms.numerics.moderated_scales import ScalePrior
 from algorithms.numerics.sparse_rows import (
     Span,
@@ -97,6 +97,12 @@ class Design:
         return tuple(target.Y.shape[1] for target in self.targets)
 
     @property
+    def columns(self) -> list[slice]:
+        """Positions of each task's target columns among those of all tasks."""
+        ends = np.cumsum(self.sizes).tolist()
+        return [slice(end - size, end) for size, end in zip(self.sizes, ends, strict=True)]
+
+    @property
     def weights_of_rows(self) -> Array | None:
         """Weights of the rows of all tasks, (n,); None without."""
         if all(target.weights is None for target in self.targets):
@@ -128,20 +134,8 @@ class Design:
         return replace(self, rows=rows, targets=targets)
 
     def blocks(self, *, centre: bool) -> list[Block]:
-        """Return the rows and targets of each task, centred if ``centre`` is true.
-
-        With weights, both are multiplied by the roots of these, so that sums of their squared
-        residuals are weighted.
-        """
-        starts = np.cumsum([0, *self.sizes])
-        blocks = []
-        for start, rows, target in zip(starts, self.rows, self.targets, strict=False):
-            X, Y, w = rows, target.Y, target.weights
-            if centre:
-                X, Y = X - column_means(X, w), Y - column_means(Y, w)
-            columns = start + np.arange(Y.shape[1])
-            blocks.append(Block(times_roots(X, w), times_roots(Y, w), columns))
-        return blocks
+        """Return the rows and targets of each task, centred and times the roots of the weights."""
+        return [weighted(block, centre=centre) for block in self.weighted_blocks()]
 
     def least_squares(self, *, centre: bool) -> LeastSquares:
         """Return the compressed least-squares problems of the tasks, centred as :meth:`blocks`."""
@@ -155,32 +149,23 @@ class Design:
 
     def weighted_blocks(self) -> list[Block]:
         """Return the rows, targets and weights of each task as they are."""
-        starts = np.cumsum([0, *self.sizes])
         return [
-            Block(rows, target.Y, start + np.arange(target.Y.shape[1]), target.weights)
-            for start, rows, target in zip(starts, self.rows, self.targets, strict=False)
+            Block(rows, target.Y, np.arange(part.start, part.stop), target.weights)
+            for part, rows, target in zip(self.columns, self.rows, self.targets, strict=True)
         ]
 
     def intercepts(self, W: Array) -> Array:
         """Return the b (T,) for which the (weighted) mean residual is 0, given W (T, q)."""
-        starts = np.cumsum([0, *self.sizes])
         return np.concatenate(
             [
-                column_means(target.Y, target.weights)
-                - W[start : start + size] @ column_means(X, target.weights)
-                for start, size, X, target in zip(
-                    starts, self.sizes, self.rows, self.targets, strict=False
-                )
+                column_means(target.Y, target.weights) - W[part] @ column_means(X, target.weights)
+                for part, X, target in zip(self.columns, self.rows, self.targets, strict=True)
             ]
         )
 
     def fitted(self, W: Array, b: Array) -> list[Array]:
         """Return the values (n_t, m_t) of the functions W (T, q) and b (T,) at each task's rows."""
-        starts = np.cumsum([0, *self.sizes])
-        return [
-            X @ W[start : start + size].T + b[start : start + size]
-            for start, size, X in zip(starts, self.sizes, self.rows, strict=False)
-        ]
+        return [X @ W[part].T + b[part] for part, X in zip(self.columns, self.rows, strict=True)]
 
     def lift(self, W: Array) -> Array:
         """Return W (T, q) in terms of the basis values, (p, T)."""
