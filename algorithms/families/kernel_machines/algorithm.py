@@ -12,7 +12,6 @@ from algorithms.evaluation import held_out_loss, select_params
 from algorithms.evaluation.selection.failures import failure_warnings
 from algorithms.evaluation.selection.selection import Loss
 from algorithms.families.kernel_machines.building import Solution, build_machine
-from algorithms.families.kernel_machines.memory import estimate_machine
 from algorithms.families.kernel_machines.model import KernelMachine
 from algorithms.families.kernel_machines.params import MachineParams
 from algorithms.families.kernel_machines.preparation import (
@@ -25,6 +24,7 @@ from algorithms.families.kernel_machines.preparation import (
 from algorithms.families.kernel_machines.work import (
     estimate_ascent_of_machines,
     estimate_kernel,
+    estimate_machine,
     estimate_predictions,
 )
 from algorithms.interface.algorithm import Algorithm, PreparedFold

@@ -1,4 +1,4 @@
-"""Expected work of kernel machines.
+"""Expected work and memory of kernel machines.
 
 With N rows, m outputs and n examples, the kernel matrix takes O(N² d) operations, and a pass of
 dual coordinate ascent O(nN), or O(nq) with q features. The number of passes depends on the data;
@@ -6,18 +6,23 @@ the counts come from benchmarks.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-from algorithms.families.kernel_machines.memory import SUGGESTED_LANDMARKS
 from algorithms.families.kernel_machines.params import MachineParams
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.work import (
+    DEFAULT_COPIES,
     EIGEN_FLOPS,
     FIT_STEPS,
     TASK_STEPS,
+    VALUE_BYTES,
+    MemoryEstimate,
     WorkEstimate,
+    estimate_rows,
     n_outputs,
     n_rows,
+    rows_bytes,
 )
 
 #: Numbers that pass through memory for each entry of a kernel matrix, in a fit and in predictions.
@@ -38,6 +43,13 @@ RELATED_PASSES: Final = {"numbers": 0.9, "classes": 1.6}
 SELECTION_PASSES: Final = {"numbers": 1.3, "classes": 1.8}
 #: Steps of one pass, and of each output in it.
 PASS_STEPS, OUTPUT_STEPS = 40, 3
+#: Matrices as large as the kernel matrix at the peak: itself, and a temporary copy.
+MATRIX_COPIES: Final = 2
+#: Matrices as large as the output kernel at the peak.
+OUTPUT_COPIES: Final = 8
+#: Landmarks that error messages suggest.
+SUGGESTED_LANDMARKS: Final = 2000
+USE_LANDMARKS: Final = f"use nystrom={SUGGESTED_LANDMARKS}, or kernel 'linear'"
 
 
 def distinct_rows(summaries: Sequence[TaskSummary], *, is_shared: bool = False) -> int:
@@ -68,10 +80,9 @@ def estimate_kernel(
     values = 10.0 * N * d
     if q is None:
         cost = 2.0 if params.kernel in ("linear", "precomputed") else KERNEL_VALUES
-        remedy = f"use nystrom={SUGGESTED_LANDMARKS}, or kernel 'linear'"
         return WorkEstimate(
             f"the kernel matrix of {N:,} rows",
-            "use fewer rows" if params.kernel in ("linear", "precomputed") else remedy,
+            "use fewer rows" if params.kernel in ("linear", "precomputed") else USE_LANDMARKS,
             flops=2.0 * N**2 * d,
             values=values + cost * N**2,
             steps=steps,
@@ -102,7 +113,7 @@ def estimate_ascent(
     passes = min(passes, params.max_iter)
     kind = "kernel matrix" if q is None else "features"
     remedy = (
-        f"use nystrom={SUGGESTED_LANDMARKS}, or kernel 'linear'"
+        USE_LANDMARKS
         if q is None and params.kernel not in ("linear", "precomputed")
         else "use fewer rows"
     )
@@ -161,3 +172,40 @@ def estimate_predictions(
         values=cost * share * n * width,
         steps=TASK_STEPS * len(summaries),
     )
+
+
+def estimate_machine(summaries: Sequence[TaskSummary], params: MachineParams) -> MemoryEstimate:
+    """Return the memory of the rows, of the kernel matrix or features, and of the output kernel.
+
+    Tasks of equal size may have the same rows, which count once in the kernel matrix; they are
+    taken as different.
+    """
+    inputs, m = _estimate_inputs(summaries, params), n_outputs(summaries)
+    outputs = MemoryEstimate(
+        OUTPUT_COPIES * VALUE_BYTES * m**2,
+        f"the relations of {m:,} tasks and their classes",
+        "use fewer tasks, or a linear method",
+    )
+    largest = max(inputs, outputs, key=lambda part: part.n_bytes)
+    return replace(largest, n_bytes=inputs.n_bytes + outputs.n_bytes)
+
+
+def _estimate_inputs(summaries: Sequence[TaskSummary], params: MachineParams) -> MemoryEstimate:
+    n, d = n_rows(summaries), summaries[0].n_features
+    if params.kernel == "linear" and n >= d:
+        return estimate_rows(summaries)
+    n_columns = n
+    if params.kernel == "linear":
+        largest, remedy = f"the Gram matrix of {n:,} rows", "use fewer rows"
+    elif params.kernel == "precomputed":
+        largest = f"the kernel matrix of {n:,} rows"
+        remedy = "use another kernel with nystrom, or fewer rows"
+    elif 0 < params.nystrom < n:
+        n_columns = params.nystrom
+        largest = f"the {n_columns:,} features of {n:,} rows"
+        remedy = "use a smaller 'nystrom', or kernel 'linear'"
+    else:
+        largest = f"the kernel matrix of {n:,} rows"
+        remedy = USE_LANDMARKS
+    matrix = MATRIX_COPIES * VALUE_BYTES * n * n_columns
+    return MemoryEstimate(DEFAULT_COPIES * rows_bytes(summaries) + matrix, largest, remedy)
