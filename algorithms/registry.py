@@ -23,7 +23,7 @@ from algorithms.interface.new_tasks import DEFAULT_NEW_TASKS
 from algorithms.interface.stored_fields import json_ready
 from algorithms.wrappers.by_parts.model import load_parts
 from algorithms.wrappers.calibration.model import CALIBRATION, load_calibration
-from algorithms.wrappers.per_task.model import ALONE, load_alone
+from algorithms.wrappers.per_task import ALONE, load_alone
 from algorithms.wrappers.preparation.learning import PREPARATION, Preparation
 from algorithms.wrappers.preparation.model import PreparedModel
 from algorithms.wrappers.stored import outside

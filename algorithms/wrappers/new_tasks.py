@@ -12,7 +12,7 @@ from algorithms.interface.new_tasks import WITH_COMMON_PART, NewTasks
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import unknown_task
 from algorithms.wrappers.calibration.model import CalibratedModel
-from algorithms.wrappers.per_task.model import PerTaskModel
+from algorithms.wrappers.per_task import PerTaskModel
 
 
 class NewTasksModel(PerTaskModel):

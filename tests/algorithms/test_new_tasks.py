@@ -14,7 +14,7 @@ from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.wrappers.calibration.algorithm import calibrated
 from algorithms.wrappers.new_tasks import for_tasks, with_new_tasks
-from algorithms.wrappers.per_task.model import PerTaskModel
+from algorithms.wrappers.per_task import PerTaskModel
 from algorithms.wrappers.preparation.algorithm import prepared
 from algorithms.wrappers.preparation.recipe import Recipe
 

@@ -10,7 +10,7 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from algorithms.wrappers.calibration.algorithm import calibrated
-from algorithms.wrappers.per_task.model import PerTaskModel
+from algorithms.wrappers.per_task import PerTaskModel
 from algorithms.wrappers.preparation.algorithm import for_model, prepared
 from algorithms.wrappers.preparation.recipe import Recipe
 from algorithms.wrappers.wrapped_algorithm import WrappedAlgorithm

@@ -13,7 +13,7 @@ from algorithms.interface.params import Params
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.wrappers.by_parts.algorithm import ByParts
-from algorithms.wrappers.per_task.algorithm import for_parts
+from algorithms.wrappers.per_task import for_parts
 from algorithms.wrappers.preparation.columns import Column
 from algorithms.wrappers.preparation.learning import Preparation, columns_of
 from algorithms.wrappers.preparation.model import PreparedModel

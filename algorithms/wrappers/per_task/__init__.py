@@ -1,1 +1,0 @@
-"""Models whose tasks come from two fits: some learned together, the others alone."""
