@@ -107,7 +107,7 @@ class RidgePath:
         def blocks_of(rows: Indices) -> Array:
             inner = shrunk[rows] @ np.swapaxes(self.P[rows], 1, 2)
             outer = inner if self.is_dual else np.eye(rows.shape[1]) - inner
-            return np.asarray(outer - _outer(self.roots[rows]))
+            return np.asarray(outer - outer_products(self.roots[rows]))
 
         return left_out_errors(residuals, diagonal, blocks_of, units=units)
 
@@ -118,7 +118,7 @@ def intercept_roots(n: int, weights: Array | None) -> Array:
     return np.asarray(np.sqrt(w / w.sum()))
 
 
-def _outer(roots: Array) -> Array:
+def outer_products(roots: Array) -> Array:
     """Return the products (n_units, k, k) of roots (n_units, k)."""
     return roots[:, :, np.newaxis] * roots[:, np.newaxis]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from algorithms.numerics.arrays import Array, Indices
-from algorithms.numerics.leave_one_out import left_out_errors
+from algorithms.numerics.leave_one_out import left_out_errors, outer_products
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,12 +175,9 @@ class InterceptPath:
                 return np.asarray(inner)
             tasks = task[rows]
             is_same = tasks[:, :, np.newaxis] == tasks[:, np.newaxis]
-            own = is_same * shares[tasks][:, np.newaxis] * _outer(roots[rows])
-            return np.asarray(np.eye(rows.shape[1]) - own - _outer(self.added[rows]) - inner)
+            own = is_same * shares[tasks][:, np.newaxis] * outer_products(roots[rows])
+            return np.asarray(
+                np.eye(rows.shape[1]) - own - outer_products(self.added[rows]) - inner
+            )
 
         return left_out_errors(residuals, diagonal, blocks_of, units=units)
-
-
-def _outer(values: Array) -> Array:
-    """Return the products (n_units, k, k) of values (n_units, k)."""
-    return values[:, :, np.newaxis] * values[:, np.newaxis]
