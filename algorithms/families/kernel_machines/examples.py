@@ -163,7 +163,7 @@ def examples_of(
         Prior of the scales of numeric targets.
     """
     ordered = tasks.by_name().tasks
-    is_shared = all(_have_same_rows(ordered[0], task) for task in ordered)
+    is_shared = all(have_equal_values(ordered[0].X, task.X) for task in ordered)
     X = ordered[0].X if is_shared else concatenate_rows([task.X for task in ordered])
     targets = _targets(ordered, center=center, prior=prior)
     columns: list[Array] = []
@@ -198,10 +198,6 @@ def examples_of(
         weights=tuple(task.weights for task in ordered),
         row_weights=_row_weights(ordered, is_shared=is_shared),
     )
-
-
-def _have_same_rows(a: Task, b: Task) -> bool:
-    return have_equal_values(a.X, b.X)
 
 
 def _target(task: Task, *, first: int, center: str, prior: ScalePrior) -> Target:

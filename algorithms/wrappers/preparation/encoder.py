@@ -216,7 +216,7 @@ def _of_objects(values: Sequence[Any], writing: _Writing) -> Values:
     numbers = _read(values, writing)
     if None in numbers:
         wrong = (row for row, number in enumerate(numbers) if number is None)
-        _reject(((row, values[row]) for row in wrong), writing)
+        reject_values(((row, values[row]) for row in wrong), writing.column)
     return np.array(numbers, dtype=np.float64)
 
 
@@ -321,7 +321,7 @@ def _of_texts(texts: Texts, writing: _Writing) -> Values:
         numbers = _read(texts.levels.to_pylist(), writing)
         if None in numbers:
             is_wrong = np.array([number is None for number in numbers])
-            _reject(texts.rows_of(is_wrong, MAX_PROBLEMS), writing)
+            reject_values(texts.rows_of(is_wrong, MAX_PROBLEMS), writing.column)
         levels = np.array(numbers, dtype=np.float64)
     encoded: Values = levels[texts.positions]
     return encoded
@@ -404,8 +404,3 @@ def _floats(values: pa.ChunkedArray) -> Values:
     floats: Values = np.array(values.cast(pa.float64(), safe=False).to_numpy(), np.float64)
     floats[np.isnan(floats)] = np.nan  # one bit pattern, so that equal rows have equal hashes
     return floats
-
-
-def _reject(values: Iterable[tuple[int, Any]], writing: _Writing) -> None:
-    """Raise InvalidColumn with the first of the wrong values, given with their rows, if any."""
-    reject_values(values, writing.column)

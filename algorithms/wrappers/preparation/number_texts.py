@@ -8,9 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from algorithms.wrappers.preparation.columns import PLAIN_NUMBERS, NumberWriting
 from algorithms.wrappers.preparation.invalid_column import (
@@ -80,7 +78,7 @@ def are_long(texts: Texts) -> bool:
     if not texts.matching("[0-9]+")[texts.is_known()].all():
         return False
     return any(
-        map(is_inexact, texts.levels.filter(_mask(texts.matching(LONG_INTEGER))).to_pylist())
+        map(is_inexact, texts.levels.filter(pa.array(texts.matching(LONG_INTEGER))).to_pylist())
     )
 
 
@@ -114,7 +112,7 @@ def find_writing(
 def with_unit(writing: NumberWriting, texts: Texts) -> NumberWriting:
     """Return how the numbers of a column are written that may have a unit, or signs of print."""
     has_signs = _have_signs(_without_own_unit(texts))
-    known = texts.levels.filter(_mask(texts.is_known()))
+    known = texts.levels.filter(pa.array(texts.is_known()))
     unit = own_unit_of(known) or unit_of(without_signs(known) if has_signs else known)
     return replace(writing, unit=unit, has_signs=has_signs) if unit or has_signs else writing
 
@@ -157,7 +155,7 @@ def check_numbers(
     if not is_wrong.any():
         return
     is_quantity = texts.matching(MEANT)
-    quantities = set(texts.levels.filter(_mask(is_wrong & is_quantity)).to_pylist())
+    quantities = set(texts.levels.filter(pa.array(is_wrong & is_quantity)).to_pylist())
     problems = []
     wrong = texts.rows_of(is_wrong, MAX_PROBLEMS)
     if [row for row, _ in wrong] == [0]:
@@ -204,7 +202,3 @@ def _ambiguous(texts: Texts) -> Problem | None:
     advice = f"declare decimal={mark} to read it as {with_decimals}, or thousands={mark} to read it"
     advice += f" as {with_thousands}"
     return Problem("ambiguous-number", detail, texts.name, row, advice)
-
-
-def _mask(is_chosen: NDArray[np.bool_]) -> pa.Array:
-    return pa.array(is_chosen)
