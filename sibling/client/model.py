@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from algorithms.interface.files import replaced_file
+from algorithms.interface.methods import DEFAULT_LEVEL
 from algorithms.interface.new_tasks import NewTasks, NewTasksWarning
 from algorithms.interface.unknown_categories import UnknownCategoriesWarning
 from sibling.charts import as_chart, load_altair
@@ -47,10 +48,10 @@ from sibling.frames import (
 _NPY: Final = "application/x-npy"
 _NPZ: Final = "application/x-npz"
 _ARROW: Final = "application/vnd.apache.arrow.stream"
-#: Headers of responses with the tasks that the model was not trained on, and with the values of
-#: categories that no training row has, by column.
 #: Ids of rows among the options of a request; they are sent as a header.
 _ROW_IDS: Final = "row_ids"
+#: Headers of responses with the tasks that the model was not trained on, and with the values of
+#: categories that no training row has, by column.
 _NEW_TASKS: Final = "sibling-new-tasks"
 _UNKNOWN: Final = "sibling-unknown-categories"
 
@@ -60,9 +61,6 @@ _PLOT_TYPES: Final = {
     ".png": "image/png",
     ".json": "application/json",
 }
-
-#: Level of intervals and sets.
-DEFAULT_LEVEL: Final = 0.9
 
 #: Number of plots that notebooks show of a model.
 _MAX_PICTURES: Final = 2
