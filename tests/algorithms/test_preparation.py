@@ -202,6 +202,14 @@ def test_levels_of_other_columns_are_matched_by_name():
         recode(X, given, (Column("site"),), task="a")
 
 
+def test_markers_of_the_wanted_column_are_missing_values_of_any_rows():
+    """As in a call: the model knows no such number."""
+    X, wanted = np.array([[-999.0], [1.5], [np.nan]]), Column("weight", missing=("-999", "none"))
+    recoded = recode(X, (Column("weight"),), (wanted,), task="a")
+    np.testing.assert_array_equal(recoded, [[np.nan], [1.5], [np.nan]])
+    assert X[0, 0] == -999
+
+
 @pytest.mark.parametrize("name", PREDICTS)
 @pytest.mark.quick(6)
 def test_a_mixed_table_with_gaps_trains_and_its_model_survives_a_file(name, tmp_path):

@@ -11,7 +11,7 @@ import numpy as np
 from algorithms.interface.errors import InvalidData
 from algorithms.numerics.arrays import Array
 from algorithms.wrappers.preparation.columns import UNKNOWN_LEVEL, Column
-from algorithms.wrappers.preparation.encoder import encode
+from algorithms.wrappers.preparation.encoder import encode, without_markers
 from algorithms.wrappers.preparation.invalid_column import InvalidColumn
 
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - moments have no zone
@@ -39,6 +39,8 @@ def recode(X: Array, given: Sequence[Column], wanted: Sequence[Column], *, task:
     recoded = X.copy()
     for j, (ours, theirs) in enumerate(zip(given, wanted, strict=True)):
         if ours.kind == theirs.kind and ours.levels == theirs.levels:
+            if theirs.kind == "number" and theirs.missing:
+                recoded[:, j] = without_markers(X[:, j], theirs.missing)
             continue
         try:
             recoded[:, j] = _read_as(X[:, j], ours, theirs)
