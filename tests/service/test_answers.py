@@ -81,6 +81,10 @@ def test_words_of_the_api_on_pages_say_what_they_mean(http):
         ),
         ("it is left out; declare column_kind=id:category to use it", None),
         ("pass tasks= or `task`", "pass tasks= or `task`"),
+        (
+            "the task's column 'stroop task' has no held-out row",
+            "the hospital's column 'stroop task' has no held-out row",
+        ),
     ],
 )
 def test_sentences_of_the_api_are_said_in_the_words_of_pages(sentence, expected):

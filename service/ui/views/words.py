@@ -60,11 +60,13 @@ _PLAIN: Final = (
     (r"\bheld out\b", "left out for checking"),
     (r"\bhold(s?) out\b", r"leave\1 out for checking"),
     (r"declare column_kind=.*?:(\w+)(?= to use)", r"call it a \1 on upload"),
-    (r"(?<!['\"`-])\btasks\b(?!=)", "{many}"),
-    (r"(?<!['\"`-])\btask\b(?!=)", "{one}"),
+    (r"(?<!-)\btasks\b(?!=)", "{many}"),
+    (r"(?<!-)\btask\b(?!=)", "{one}"),
     (r"\bTasks\b", "{Many}"),
     (r"\bTask\b", "{One}"),
 )
+#: Names of users, and those of the API, which stay as they are.
+_QUOTED: Final = re.compile(r"""((?<!\w)(?:'.+?'|".+?"|`.+?`)(?!\w))""")
 #: Name of a method before how it learns, as sentences of a choice have it.
 _METHOD: Final = re.compile(r"[\w-]+(?= \((?:each task|all tasks|tasks together))")
 #: Kinds of methods, in the order of pages.
@@ -100,7 +102,11 @@ class GroupWords:
         return formats.count(n, self.one, self.many)
 
     def said(self, text: str) -> str:
-        """Return a sentence of the API in the words of pages."""
+        """Return a sentence of the API in the words of pages; what is in quotes stays."""
+        parts = _QUOTED.split(text)
+        return "".join(part if i % 2 else self._plain(part) for i, part in enumerate(parts))
+
+    def _plain(self, text: str) -> str:
         text = _METHOD.sub(lambda found: _title(found[0]), text)
         for pattern, words in _PLAIN:
             text = re.sub(
