@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Annotated, Final
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from service.storage.dataset_states import UNFINISHED_DATASETS
@@ -77,9 +77,15 @@ async def dataset_page(request: Request, api: Access, dataset_id: str) -> Respon
 
 
 @router.get("/datasets/{dataset_id}/rows")
-async def dataset_rows_page(request: Request, api: Access, dataset_id: str) -> Response:
+async def dataset_rows_page(
+    request: Request,
+    api: Access,
+    dataset_id: str,
+    task: str = "",
+    first_row: Annotated[int, Query(ge=0)] = 0,
+) -> Response:
     """Return a page with rows of a task."""
-    view = await dataset_rows.rows_view(api, dataset_id, request.query_params)
+    view = await dataset_rows.rows_view(api, dataset_id, task, first_row)
     query = urlencode({"task": view.task, "rows": dataset_rows.N_ROWS, "first_row": view.first_row})
     example = ApiExample(
         [f"/v1/datasets/{dataset_id}/preview?{query}"],

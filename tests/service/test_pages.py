@@ -164,6 +164,7 @@ def test_all_rows_of_a_task_are_reached_and_downloaded(http, service):
     assert "Rows 1 to 7 of 7." in text_of(other)
     assert http.get(f"/datasets/{dataset.id}/rows?task=none").status_code == 422
     assert http.get(f"/datasets/{dataset.id}/rows?first_row=x").status_code == 422
+    assert http.get(f"/datasets/{dataset.id}/rows?first_row=5.0").status_code == 200
     assert http.get("/datasets/none/rows").status_code == 404
 
 

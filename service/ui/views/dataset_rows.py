@@ -42,16 +42,15 @@ class RowsView:
     next_href: str | None
 
 
-async def rows_view(api: Api, dataset_id: str, query: Mapping[str, str]) -> RowsView:
-    """Return the view of some rows of a task, which is the first one by default."""
+async def rows_view(api: Api, dataset_id: str, name: str, start: int) -> RowsView:
+    """Return the view of some rows of a task, which is the first one if it has no name."""
     path = f"/v1/datasets/{segment(dataset_id)}"
     dataset = await api.get(path)
     tasks = [task["name"] for task in (await api.get(f"{path}/manifest"))["tasks"]]
-    name = query.get("task") or tasks[0]
-    first = query.get("first_row") or "0"
-    preview = await api.get(f"{path}/preview", task=name, rows=N_ROWS, first_row=first)
+    name = name or tasks[0]
+    preview = await api.get(f"{path}/preview", task=name, rows=N_ROWS, first_row=start)
     (task,) = preview["tasks"]
-    n_rows, start = task["n_samples"], int(first)
+    n_rows = task["n_samples"]
     end = min(n_rows, start + N_ROWS)
     shown = f"Rows {formats.number(start + 1)} to {formats.number(end)} of {formats.number(n_rows)}"
     n_columns = len(task["columns"])
