@@ -492,6 +492,26 @@ def test_pages_offer_what_the_key_may_do(guarded):
     assert "scope infer" not in text_of(http.get(version, headers=admin))
 
 
+def test_pages_are_there_without_the_parts_that_the_key_may_not_read(guarded):
+    http, key = guarded
+    admin = {"Authorization": f"Bearer {key}"}
+    with Client(str(http.base_url), api_key=key) as client:
+        data = client.upload({"ward  3": [[1.0], [2.0]]}, {"ward  3": [1.0, 2.0]}, name="unread")
+        client.train(data, "constant", model="unread").wait()
+    version = "/models/unread/1"
+    for scopes, path in (
+        (["datasets:read"], f"/datasets/{data.id}"),
+        (["models:read", "infer"], version),
+        (["models:read", "infer"], f"{version}/predict"),
+        (["models:read", "infer"], "/v1/models/unread/report.html"),
+    ):
+        made = http.post("/v1/keys", json={"name": "few", "scopes": scopes}, headers=admin).json()
+        reader = {"Authorization": f"Bearer {made['key']}"}
+        page = http.get(path, headers=reader)
+        assert page.status_code == 200, path
+        assert "Jobs on this dataset" not in page.text
+
+
 @pytest.mark.slow
 def test_a_comparison_suggests_versions_of_the_same_data_once(http, client):
     datasets = [client.upload({"a": [[1.0], [n]]}, name=f"suggested {n}") for n in (2.0, 3.0)]

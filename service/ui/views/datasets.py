@@ -85,6 +85,8 @@ class DatasetView:
         Whether the first tasks have targets, so that an algorithm can be chosen by its scores.
     unsuitable
         The other algorithms, with the reason against each.
+    jobs
+        The newest jobs on it; None if the caller may not read jobs.
     """
 
     dataset: Mapping[str, Any]
@@ -102,14 +104,14 @@ class DatasetView:
     suitable: Sequence[tuple[str, str]]
     has_targets: bool
     unsuitable: Table | None
-    jobs: Table
+    jobs: Table | None
 
 
 async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
     """Return the view of a dataset."""
     path = f"/v1/datasets/{segment(dataset_id)}"
     dataset = await api.get(path)
-    jobs = (await api.get("/v1/jobs", dataset_id=dataset_id, page_size=20))["items"]
+    jobs = await api.find("/v1/jobs", refused=FORBIDDEN, dataset_id=dataset_id, page_size=20)
     preview: dict[str, Any] = {"tasks": [], "algorithms": [], "columns": [], "target": None}
     manifest: dict[str, Any] = {"tasks": []}
     if dataset["state"] == DatasetState.READY:
@@ -138,8 +140,12 @@ async def dataset_view(api: Api, dataset_id: str) -> DatasetView:
         suitable=[(a["algorithm"], titles.get(a["algorithm"], a["algorithm"])) for a in fits],
         has_targets=any(task["target"] is not None for task in preview["tasks"]),
         unsuitable=_unsuitable(others, words),
-        jobs=Table("Jobs on this dataset", COLUMNS, job_rows(jobs), "No job has used it yet."),
+        jobs=None if jobs is None else _jobs(jobs["items"]),
     )
+
+
+def _jobs(items: Sequence[Mapping[str, Any]]) -> Table:
+    return Table("Jobs on this dataset", COLUMNS, job_rows(items), "No job has used it yet.")
 
 
 def size_sentence(dataset: Mapping[str, Any], preview: Mapping[str, Any]) -> str:

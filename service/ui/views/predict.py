@@ -73,7 +73,7 @@ async def predict_view(api: Api, name: str, version: int) -> PredictView:
     path = f"/v1/models/{segment(name)}/versions/{version}"
     model = await api.get(path)
     dataset = f"/v1/datasets/{segment(model['lineage']['dataset_id'])}"
-    preview = await api.find(f"{dataset}/preview", tasks=1, rows=1) or {}
+    preview = await api.find(f"{dataset}/preview", refused=FORBIDDEN, tasks=1, rows=1) or {}
     has_level = {"predict_interval", "predict_set"} & set(model["methods"])
     example = ApiExample(
         [f"{path}/predictions"],

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.ui.api import Api, segment
+from service.ui.views.lists import FORBIDDEN
 
 _N_ROWS = 2
 
@@ -31,9 +32,10 @@ class Example:
 
 
 async def example_of(api: Api, model: Mapping[str, Any]) -> Example:
-    """Return the first rows of the first task that its dataset still has."""
+    """Return the first rows of the first task that its dataset still has; none without access."""
     path = f"/v1/datasets/{segment(model['lineage']['dataset_id'])}/preview"
-    tasks = (await api.find(path, tasks=1, rows=_N_ROWS) or {"tasks": []})["tasks"]
+    preview = await api.find(path, refused=FORBIDDEN, tasks=1, rows=_N_ROWS)
+    tasks = (preview or {"tasks": []})["tasks"]
     if not tasks or tasks[0]["name"] not in model["tasks"] or not tasks[0]["rows"]:
         return Example(model["tasks"][0], None, [])
     if tasks[0]["n_features"] > len(tasks[0]["rows"][0]):  # very wide rows are not shown whole
