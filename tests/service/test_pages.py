@@ -510,6 +510,9 @@ def test_pages_are_there_without_the_parts_that_the_key_may_not_read(guarded):
         page = http.get(path, headers=reader)
         assert page.status_code == 200, path
         assert "Jobs on this dataset" not in page.text
+    # an option without a value has its text, in which browsers join spaces
+    for path in (version, f"{version}/predict"):
+        assert '<option value="ward  3">ward  3</option>' in http.get(path, headers=admin).text
 
 
 @pytest.mark.slow
