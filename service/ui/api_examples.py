@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from service.ui.views.lists import in_utc
+
 #: Parts of a specification that are limits, in the client.
 _LIMITS: Final = ("priority", "timeout_s", "memory_mb", "max_attempts", "threads")
 _OPTIONS: Final = ("model", "seed", "search", "compare", "evaluate", "preparation", "calibration")
 _POSITIONAL: Final = ("dataset_id", "algorithm", "params")
+#: Filters of the audit log that the client takes as they are.
+_OF_AUDIT: Final = {"object", "owner", "key_id", "operation"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +56,13 @@ class ApiExample:
 
 def listing(collection: str, query: Mapping[str, str]) -> ApiExample:
     """Return the requests for a list with the filters of its page."""
-    filters = {name: value for name, value in query.items() if name != "page_token"}
+    filters = in_utc({name: value for name, value in query.items() if name != "page_token"})
     path = f"/v1/{collection}" + (f"?{urlencode(filters)}" if filters else "")
     arguments = ", ".join(f"{name}={value!r}" for name, value in filters.items())
     item = collection.removesuffix("s") if collection != "audit" else "event"
     python = f"for {item} in client.{collection}({arguments}):\n    print({item})"
+    if collection == "audit" and not filters.keys() <= _OF_AUDIT:
+        python = ""
     return ApiExample([path], python)
 
 

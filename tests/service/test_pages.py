@@ -4,7 +4,7 @@ import html
 import json
 import re
 from datetime import timedelta
-from urllib.parse import quote_plus
+from urllib.parse import quote_plus, unquote
 
 import httpx
 import numpy as np
@@ -16,6 +16,7 @@ from service.errors.codes import ERRORS
 from service.storage.database import now
 from service.storage.job_states import ShownJobState
 from service.ui import formats
+from service.ui.api_examples import listing
 from service.ui.views.curves import curves_of
 from service.ui.views.datasets import one_sided
 from service.ui.views.jobs import progress_cell, state_cell
@@ -612,6 +613,7 @@ def test_the_programs_of_a_model_run_as_they_stand(http, model, capsys):
 @pytest.mark.slow
 def test_every_page_shows_its_request_as_curl_and_as_python(http, paths, capsys):
     paths = {**paths, "failed jobs": "/jobs?state=failed&text=it%27s", "audit": "/audit?owner=x"}
+    paths["dated"] = "/datasets?since=2024-01-01&until=2024-01-31"
     for path in paths.values():
         page = http.get(path).text.partition("This page from the API")[2]
         codes = [html.unescape(code) for code in re.findall(r"<code>(.*?)</code>", page, re.DOTALL)]
@@ -620,6 +622,15 @@ def test_every_page_shows_its_request_as_curl_and_as_python(http, paths, capsys)
         exec(codes[1], {})
     assert "/v1/jobs?state=failed&text=it%27s" in html.unescape(http.get(paths["failed jobs"]).text)
     capsys.readouterr()
+
+
+def test_the_example_of_a_list_is_a_request_that_the_api_takes():
+    days = {"since": "2024-02-01", "until": "2024-02-29"}
+    (path,) = listing("jobs", days).paths
+    assert unquote(path) == "/v1/jobs?since=2024-02-01T00:00:00Z&until=2024-03-01T00:00:00Z"
+    assert listing("audit", {"owner": "x"}).python
+    for filters in (days, {"outcome": "refused"}):  # the client has another form of these, or none
+        assert not listing("audit", filters).python
 
 
 def test_a_job_shows_the_request_that_submitted_it(http, model):
