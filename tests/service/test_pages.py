@@ -18,7 +18,7 @@ from service.storage.job_states import ShownJobState
 from service.ui import formats
 from service.ui.api_examples import listing
 from service.ui.views.curves import curves_of
-from service.ui.views.datasets import one_sided
+from service.ui.views.datasets import _balance, _classes, one_sided
 from service.ui.views.jobs import progress_cell, state_cell
 from service.ui.views.lists import PAGE_SIZE
 from service.ui.views.overview import machine_facts, overview_sentence
@@ -139,6 +139,15 @@ def test_the_page_of_a_dataset_says_where_the_rarer_of_two_classes_does_not_occu
     assert said(events, none) == "1 of 2 hospitals has no row with “yes”."
     assert said(events, events) == said(none, none) == said({"a": 1, "b": 2, "c": 3}, none) == ""
     assert one_sided([{"target_summary": None}], GroupWords.of("hospital")) == ""
+
+
+def test_the_share_of_a_class_is_of_all_rows_though_not_all_classes_are_listed():
+    counts = {f"class {i}": 1 for i in range(50)}
+    task = {"name": "a", "n_samples": 100}
+    assert _balance({**task, "target_summary": {"kind": "classes", "counts": counts}})[:12] == (
+        "class 0: 1 %"
+    )
+    assert _classes(task, counts).rows[0].cells[1].value == 0.01
 
 
 @pytest.mark.slow

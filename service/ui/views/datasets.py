@@ -286,7 +286,7 @@ def _balance(task: Mapping[str, Any]) -> str:
     if summary["kind"] == "numbers":
         low, high = formats.number(summary["min"]), formats.number(summary["max"])
         return f"numbers from {low} to {high}"
-    total = sum(summary["counts"].values())
+    total = task["n_samples"]  # only the most frequent classes are counted
     shown = list(summary["counts"].items())[:6]
     more = ", ..." if len(summary["counts"]) > len(shown) else ""
     return ", ".join(f"{name}: {formats.share(n / total)}" for name, n in shown) + more
@@ -312,7 +312,7 @@ def _task(dataset_id: str, task: Mapping[str, Any], target: str) -> TaskSection:
             [TableRow(f"{task['name']}-{c['name']}", _column_cells(c)) for c in columns],
             "Covariance matrices have no columns to show.",
         ),
-        target=None if counts is None else _classes(task["name"], counts),
+        target=None if counts is None else _classes(task, counts),
         rows=rows_table(
             task, target, f"First rows of {task['name']}", first_row=0, max_columns=_MAX_SHOWN
         ),
@@ -321,11 +321,11 @@ def _task(dataset_id: str, task: Mapping[str, Any], target: str) -> TaskSection:
     )
 
 
-def _classes(task: str, counts: Mapping[str, int]) -> Table:
-    total = sum(counts.values())
+def _classes(task: Mapping[str, Any], counts: Mapping[str, int]) -> Table:
+    total = task["n_samples"]
     rows = [
         TableRow(
-            f"{task}-class-{name}",
+            f"{task['name']}-class-{name}",
             [
                 tables.text(name),
                 tables.meter(n / total, formats.share(n / total)),
@@ -334,7 +334,7 @@ def _classes(task: str, counts: Mapping[str, int]) -> Table:
         )
         for name, n in counts.items()
     ]
-    return Table(f"Classes of {task}", ("Class", "Share", "Rows"), rows)
+    return Table(f"Classes of {task['name']}", ("Class", "Share", "Rows"), rows)
 
 
 def _column_cells(column: Mapping[str, Any], *, note: str = "") -> list[Cell]:
