@@ -17,6 +17,7 @@ from service.storage.database import now
 from service.storage.job_states import ShownJobState
 from service.ui import formats
 from service.ui.api_examples import listing
+from service.ui.views.comparison import _ComparedVersion, _sentence
 from service.ui.views.curves import curves_of
 from service.ui.views.datasets import _balance, _classes, one_sided
 from service.ui.views.jobs import progress_cell, state_cell
@@ -523,6 +524,15 @@ def test_pages_are_there_without_the_parts_that_the_key_may_not_read(guarded):
     # an option without a value has its text, in which browsers join spaces
     for path in (version, f"{version}/predict"):
         assert '<option value="ward  3">ward  3</option>' in http.get(path, headers=admin).text
+
+
+def test_a_comparison_without_common_scores_has_no_sentence_on_the_objective():
+    scored, not_scored = (
+        _ComparedVersion({"name": name, "version": 1}, "", scores, {})
+        for name, scores in (("a", {"mean": {"rmse": 1.0}}), ("b", None))
+    )
+    assert _sentence([scored, not_scored], None).startswith("Fewer than two of them were scored")
+    assert "cannot be compared" in _sentence([scored, scored], None)
 
 
 @pytest.mark.slow

@@ -94,12 +94,12 @@ async def comparison_view(api: Api, chosen: str) -> ComparisonView:
     return ComparisonView(
         chosen=chosen,
         known=_others(models, versions),
-        sentence=_sentence(versions, common),
+        sentence=_sentence(versions, common.get("scores")),
         warning=_warning(versions),
         scores=_scores(versions) if versions else None,
         tasks=_tasks(versions),
         params=_params(versions) if len(versions) >= _MIN_MODELS else None,
-        common=common,
+        common=list(common.values()),
         plots=_plots(versions),
         example=_example(versions),
     )
@@ -133,25 +133,29 @@ def _words(versions: Sequence[_ComparedVersion]) -> GroupWords:
     return GroupWords.of(columns.pop() if len(columns) == 1 else None)
 
 
-async def _common_plots(api: Api, versions: Sequence[_ComparedVersion]) -> list[PlotView]:
+async def _common_plots(api: Api, versions: Sequence[_ComparedVersion]) -> dict[str, PlotView]:
     if len(versions) < _MIN_MODELS:
-        return []
+        return {}
     query = urlencode([("model", version.reference) for version in versions])
     plots = (await api.get("/v1/models:plots", model=[v.reference for v in versions]))["items"]
-    return [
-        PlotView.of(plot, plot_href(f"/v1/models:plots/{plot['name']}", query), _words(versions))
+    return {
+        plot["name"]: PlotView.of(
+            plot, plot_href(f"/v1/models:plots/{plot['name']}", query), _words(versions)
+        )
         for plot in plots
-    ]
+    }
 
 
-def _sentence(versions: Sequence[_ComparedVersion], common: Sequence[PlotView]) -> str:
+def _sentence(versions: Sequence[_ComparedVersion], scores: PlotView | None) -> str:
     """Return the sentence on the best version, or on missing versions or scores."""
     if len(versions) < _MIN_MODELS:
         return (
             "Which model is better? Choose at least two versions that learned from the same data."
         )
-    if common and any(version.scores is not None for version in versions):
-        return common[0].sentence
+    if scores is not None:
+        return scores.sentence
+    if sum(version.scores is not None for version in versions) >= _MIN_MODELS:
+        return "Their scores are of different kinds or groups, so they cannot be compared."
     return (
         "Fewer than two of them were scored on rows left out for checking: train with 'evaluate' "
         "or 'compare'."
