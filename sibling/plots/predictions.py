@@ -55,8 +55,10 @@ def describe_residuals(source: Source) -> Content | None:
         return None
     table, notes = _points(rows)
     residuals = rows.true - rows.predicted
-    decimals = 2 - math.floor(math.log10(float(np.std(residuals)) or 1))  # no more mean anything
-    mean = round(float(np.mean(residuals)), decimals) + 0.0
+    mean = float(np.mean(residuals))
+    size = max(float(np.std(residuals)), abs(mean)) or 1.0
+    decimals = 2 - math.floor(math.log10(size))  # no more mean anything
+    mean = round(mean, decimals) + 0.0
     of = "" if rows.what == "row" else f" of {counted(len(rows.true), rows.what)}"
     sentence = (
         f"The mean residual{of} is {mean:.{max(decimals, 0)}f}. "

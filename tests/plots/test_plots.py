@@ -486,6 +486,15 @@ def test_predictions_and_residuals_are_those_of_the_rows():
     assert set(available(Source(rows=rows))) == {"predictions", "residuals"}
 
 
+@pytest.mark.parametrize(
+    ("true", "predicted", "mean"),
+    [([0.001], [0.005], "-0.00400"), ([0.1, 0.2], [0.3, 0.4], "-0.200"), ([1.0], [1.0], "0.00")],
+)
+def test_the_mean_of_equal_residuals_has_three_digits(true, predicted, mean):
+    rows = HeldOut(np.array(["a"] * len(true)), np.array(true), np.array(predicted))
+    assert f"The mean residual is {mean}. " in available(Source(rows=rows))["residuals"].sentence
+
+
 def test_the_confusion_matrix_and_roc_are_those_of_scikit_learn():
     rng = np.random.default_rng(0)
     true = rng.choice(["no", "yes"], 400)
