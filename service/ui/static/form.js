@@ -6,6 +6,7 @@ const errors = document.getElementById("errors"), status = document.getElementBy
 
 function valueOf(field, text = field.value) {
   if (field.dataset.kind === "text" || field.dataset.kind === "choice") return text;
+  if (field.type === "number") return field.valueAsNumber; // fields take .5, which JSON does not
   const example = field.dataset.search ? "Separate values by commas, as in 0.1, 1, 10, or write a range, as in {\"low\": 0.1, \"high\": 10}." : "Write it as in JSON, such as 3, \"text\" or [1, 2].";
   try { return JSON.parse(text); } catch { throw at(field, `'${text}' is not a value. ${example}`); }
 }
