@@ -1,6 +1,9 @@
 """Requests of pages to the API, in the same process, with the access of the caller."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -137,3 +140,13 @@ class Api:
 def segment(text: str) -> str:
     """Return text as a segment of a path in a link."""
     return quote(text, safe="@")
+
+
+def in_utc(query: Mapping[str, str]) -> dict[str, str]:
+    """Return parameters of a page with its dates as times of the API; both days belong to it."""
+    found = dict(query)
+    for name, days in (("since", 0), ("until", 1)):
+        with suppress(KeyError, ValueError, OverflowError):  # the API says what is wrong
+            day = date.fromisoformat(found[name]) + timedelta(days=days)
+            found[name] = f"{day}T00:00:00Z"
+    return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from service.ui.views.lists import in_utc
+from service.ui.api import in_utc
 
 #: Parts of a specification that are limits, in the client.
 _LIMITS: Final = ("priority", "timeout_s", "memory_mb", "max_attempts", "threads")

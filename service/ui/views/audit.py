@@ -9,14 +9,13 @@ from urllib.parse import unquote, urlencode
 
 from service.audit.store import OUTCOMES
 from service.ui import formats, tables
-from service.ui.api import Api
+from service.ui.api import Api, in_utc
 from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.lists import (
     PAGE_SIZE,
     ListFilter,
     ListView,
     dates,
-    in_utc,
     list_view,
     titled,
 )

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from service.storage.job_states import JobState, ShownJobState
 from service.ui import formats, tables
-from service.ui.api import Api
+from service.ui.api import Api, in_utc
 from service.ui.tables import Cell, Table, TableRow
 from service.ui.views.lists import (
     PAGE_SIZE,
@@ -15,7 +15,6 @@ from service.ui.views.lists import (
     algorithm_names,
     dataset_filter,
     dates,
-    in_utc,
     list_view,
     model_href,
     only,

@@ -1,16 +1,14 @@
 """Lists with filters and pages."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from service.access.keys import ALL_OWNERS
 from service.storage.dataset_states import DatasetState
 from service.ui import formats, tables
-from service.ui.api import Api, segment
+from service.ui.api import Api, in_utc, segment
 from service.ui.tables import Cell, Sort, Table, TableRow
 from sibling.plots import metric_words
 
@@ -170,16 +168,6 @@ def dates(query: Mapping[str, str]) -> list[ListFilter]:
     return [
         ListFilter(name, label, (), query.get(name, ""), "date") for name, label in labels.items()
     ]
-
-
-def in_utc(query: Mapping[str, str]) -> dict[str, str]:
-    """Return parameters of a page with its dates as times of the API; both days belong to it."""
-    found = dict(query)
-    for name, days in (("since", 0), ("until", 1)):
-        with suppress(KeyError, ValueError, OverflowError):  # the API says what is wrong
-            day = date.fromisoformat(found[name]) + timedelta(days=days)
-            found[name] = f"{day}T00:00:00Z"
-    return found
 
 
 def dataset_rows(items: Sequence[Mapping[str, Any]]) -> list[TableRow]:
