@@ -116,6 +116,11 @@ class Database:
         self.change_token_ttl_s = _CHANGE_TOKEN_TTL_S[self.engine.dialect.name]
         # on SQLite a writer locks at once: a transaction that has read cannot wait for a lock
         self._writer = self.engine.execution_options(is_writer=True)
+        self._reader = self.engine
+        if not self.is_sqlite:  # whose statements would each have a snapshot of their own
+            self._reader = self.engine.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
         self._n_writes = 0
         self._n_sessions = 0
         # the last token, the sessions that had ended by then, and when the token expires
@@ -129,7 +134,7 @@ class Database:
     def read(self) -> Iterator[Session]:
         """Yield a read-only session that sees one snapshot of the database."""
         try:
-            with self._admitted(), Session(self.engine, expire_on_commit=False) as session:
+            with self._admitted(), Session(self._reader, expire_on_commit=False) as session:
                 yield session
         finally:
             self._n_sessions += 1

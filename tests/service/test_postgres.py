@@ -6,6 +6,7 @@ import numpy as np
 import psutil
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.exc import InternalError
 
 from service.storage.database import Database, now
 from service.storage.tables import IdempotencyRow
@@ -48,6 +49,23 @@ def test_times_are_utc_whatever_the_time_zone_of_the_server(postgres):
         (read,) = session.scalars(sa.select(IdempotencyRow.created_at))
     database.close()
     assert (read, read.utcoffset()) == (moment, moment.utcoffset())
+
+
+def test_a_session_that_reads_sees_one_snapshot_and_cannot_write(postgres):
+    """A file has both; a list of which a row is deleted between two statements failed."""
+    database = Database(postgres.create())
+    row = {"owner": "a", "key": "k", "fingerprint": "f", "resource_id": "r"}
+    rows = sa.select(IdempotencyRow.key)
+    with database.read() as reader:
+        assert reader.scalars(rows).all() == []
+        with database.write() as writer:
+            writer.add(IdempotencyRow(**row))
+        assert reader.scalars(rows).all() == []
+        with pytest.raises(InternalError, match="read-only"):
+            reader.execute(sa.insert(IdempotencyRow).values(**row))
+    with database.read() as reader:
+        assert reader.scalars(rows).all() == ["k"]
+    database.close()
 
 
 def test_of_two_replicas_one_dispatches_and_the_other_takes_over(postgres, run_service):
