@@ -104,8 +104,9 @@ def failures_of_weights(estimator):
             own["check_classifiers_one_label_sample_weights"] = FEW_ROWS
         return own
     if name == "Auto":
-        forms = ("dense", "sparse") if estimator.target == "numbers" else ()
-        return {f"check_sample_weight_equivalence_on_{form}_data": DRAWN for form in forms}
+        reason = DRAWN if estimator.target == "numbers" else SCALED
+        forms = ("dense", "sparse")
+        return {f"check_sample_weight_equivalence_on_{form}_data": reason for form in forms}
     is_open = getattr(estimator, "target", None) == "auto" and algorithm.needs.target == "any"
     if not is_open and name in WITHOUT_STRENGTH:
         return {}
