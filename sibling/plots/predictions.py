@@ -17,6 +17,8 @@ _LETTER: Final = 7
 _PHONE: Final = 220
 #: Number of points of a ROC curve.
 _MAX_STEPS: Final = 200
+#: Standard deviation of residuals, relative to their mean, that can be rounding errors.
+_EQUAL_RTOL: Final = 1e-9
 
 
 def _unit(source: Source) -> str | None:
@@ -55,9 +57,10 @@ def describe_residuals(source: Source) -> Content | None:
         return None
     table, notes = _points(rows)
     residuals = rows.true - rows.predicted
-    mean = float(np.mean(residuals))
-    size = max(float(np.std(residuals)), abs(mean)) or 1.0
-    decimals = 2 - math.floor(math.log10(size))  # no more mean anything
+    mean, size = float(np.mean(residuals)), float(np.std(residuals))
+    if size <= _EQUAL_RTOL * abs(mean):
+        size = abs(mean)
+    decimals = 2 - math.floor(math.log10(size or 1.0))  # no more mean anything
     mean = round(mean, decimals) + 0.0
     of = "" if rows.what == "row" else f" of {counted(len(rows.true), rows.what)}"
     sentence = (

@@ -488,9 +488,16 @@ def test_predictions_and_residuals_are_those_of_the_rows():
 
 @pytest.mark.parametrize(
     ("true", "predicted", "mean"),
-    [([0.001], [0.005], "-0.00400"), ([0.1, 0.2], [0.3, 0.4], "-0.200"), ([1.0], [1.0], "0.00")],
+    [
+        pytest.param([0.001], [0.005], "-0.00400", id="one-row"),
+        pytest.param([0.1, 0.2], [0.3, 0.4], "-0.200", id="equal"),
+        pytest.param([1.0], [1.0], "0.00", id="zero"),
+        pytest.param([1234.0, 1235.0], [0.0, 0.0], "1234.500", id="far-from-zero"),
+    ],
 )
-def test_the_mean_of_equal_residuals_has_three_digits(true, predicted, mean):
+def test_the_mean_residual_has_the_digits_that_its_deviation_or_else_its_size_allows(
+    true, predicted, mean
+):
     rows = HeldOut(np.array(["a"] * len(true)), np.array(true), np.array(predicted))
     assert f"The mean residual is {mean}. " in available(Source(rows=rows))["residuals"].sentence
 
