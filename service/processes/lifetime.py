@@ -128,8 +128,8 @@ def _started(pid: int) -> int | None:
 
 def _stat(process: Path) -> list[str]:
     """Return the fields of ``/proc/PID/stat`` from the state, which is field 3, on."""
-    # the name before it, in parentheses, may contain any character
-    return (process / "stat").read_text().rpartition(")")[2].split()
+    # the name before it, in parentheses, may contain any byte
+    return (process / "stat").read_bytes().rpartition(b")")[2].decode().split()
 
 
 def set_parent_death_signal(parent: int, number: signal.Signals) -> None:

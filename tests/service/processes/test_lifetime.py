@@ -2,7 +2,7 @@ import os
 import subprocess
 from uuid import uuid4
 
-from service.processes.lifetime import kill_marked
+from service.processes.lifetime import identity_of, kill_marked
 
 
 def test_a_process_is_killed_while_it_replaces_its_program(tmp_path):
@@ -27,4 +27,15 @@ def test_processes_without_an_environment_do_not_delay_a_kill(stopwatch):
         kill_marked(mark)
         assert elapsed_s() < 4
         assert other.poll() is None
+        other.kill()
+
+
+def test_a_process_whose_name_is_not_text_neither_stops_a_kill_nor_hides_its_start():
+    named = r"printf '\377' > /proc/$$/comm; echo; read _"
+    with subprocess.Popen(
+        ["/bin/sh", "-c", named], env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout.readline()
+        kill_marked(uuid4().hex)
+        assert identity_of(other.pid).started > 0
         other.kill()
