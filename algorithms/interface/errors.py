@@ -70,7 +70,9 @@ def rows_at(places: Sequence[int] | NDArray[np.intp]) -> Iterator[None]:
         if error.row is None:
             raise
         row = int(places[error.row])
-        message = error.message.replace(f"row {error.row}", f"row {row}", 1)
+        # the name of a task may contain the same words
+        at = "row " if error.task is None else f"task '{error.task}', row "
+        message = error.message.replace(f"{at}{error.row}", f"{at}{row}", 1)
         raise InvalidData(message, task=error.task, row=row, column=error.column) from None
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import orjson
 import pytest
 
-from algorithms.interface.errors import InvalidData
+from algorithms.interface.errors import InvalidData, rows_at
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
@@ -77,6 +77,12 @@ def test_an_error_names_the_row_of_the_request_and_not_of_its_task():
     with pytest.raises(InvalidData, match="task 'b', row 3 has values so large") as caught:
         compute(parts, ResolvedModel(version(1), "predict"), Call([*"abab"], rows))
     assert caught.value.row == 3
+
+
+def test_an_error_changes_the_number_of_a_row_only_and_not_the_name_of_its_task():
+    message = r"task 'row 0', row 2 has only missing values; remove it"
+    with pytest.raises(InvalidData, match=message), rows_at([2]):
+        raise InvalidData(message.replace("row 2", "row 0"), task="row 0", row=0)
 
 
 def test_all_columns_of_an_answer_are_of_one_version_while_an_alias_moves():
