@@ -147,28 +147,28 @@ def adopt_orphans() -> None:
 def kill_marked(mark: str) -> None:
     """Kill all processes that have a text in their environment, such as one family of processes."""
     killed: set[int] = set()
-    while pids := _marked(mark.encode()) - killed:
+    deadline = time.monotonic() + _EXEC_S
+    while pids := _marked(mark.encode(), deadline) - killed:
         for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         killed |= pids
 
 
-def _marked(mark: bytes) -> set[int]:
+def _marked(mark: bytes, deadline: float) -> set[int]:
     pids = set()
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is of another user
-            if mark in _environment(path):
+            if mark in _environment(path, deadline):
                 pids.add(int(path.name))
     return pids
 
 
-def _environment(process: Path) -> bytes:
+def _environment(process: Path, deadline: float) -> bytes:
     """Return the environment of a process, whose folder in ``/proc`` is given.
 
     While the kernel replaces the program of a process, the new one has none yet: it is waited for.
     """
-    deadline = time.monotonic() + _EXEC_S
     before = None
     while not (environment := (process / "environ").read_bytes()):
         fields = _stat(process)
