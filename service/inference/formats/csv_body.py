@@ -142,9 +142,10 @@ def _header_of(
         return None
     names = name_index([cell.strip() for cell in complete_header(records)])
     if has_header is None:
-        writing = with_decimal(PLAIN_NUMBERS, find_decimal(records, delimiter) or ".")
-        are_numbers = all(is_number_cell(cell, writing) for cell in records[0])
-        has_header = not are_numbers or _are_columns(names, records[1:], tasks)
+        has_header = not _are_numbers(records[0], ".") and not _are_numbers(records[0], ",")
+        if not has_header:
+            has_header = not _are_numbers(records[0], find_decimal(records, delimiter) or ".")
+        has_header = has_header or _are_columns(names, records[1:], tasks)
     return names if has_header else None
 
 
@@ -172,6 +173,11 @@ def _are_columns(names: list[str], rows: list[list[str]], tasks: TaskSource) -> 
         detail += " type 'text/csv; header=present' or 'text/csv; header=absent'"
         raise_invalid_request("", detail)
     return True
+
+
+def _are_numbers(cells: list[str], decimal: str) -> bool:
+    writing = with_decimal(PLAIN_NUMBERS, decimal)
+    return all(is_number_cell(cell, writing) for cell in cells)
 
 
 def _raise_malformed(why: str) -> NoReturn:
