@@ -81,7 +81,7 @@ _OF_SCIKIT_LEARN: Final = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":  # a build imports this package before it is installed
-        return version("sibling")
+        return globals().setdefault(name, version("sibling"))
     if name in _OF_SCIKIT_LEARN:
         import_module("algorithms.interface.packages")
         return getattr(import_module(_OF_SCIKIT_LEARN[name]), name)

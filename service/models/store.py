@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -303,6 +304,7 @@ def _served(owner: str | sa.BindParameter[str]) -> sa.Select[Any]:
     )
 
 
+@cache
 def _latest() -> sa.ColumnElement[int]:
     """Return the highest existing number, since the newest version may have been deleted.
 

@@ -59,7 +59,8 @@ _LAST_COMPACT: Final = 2099_12_31
 _AFTER_DAY: Final = 10**6
 _DIGITS_OF_TIME: Final = len("20240131143000")
 #: Of texts with these characters alone, float() reads those that match NUMBER; this is faster.
-_CHARACTERS: Final = frozenset("0123456789+-.eE")
+PLAIN_CHARACTERS: Final = "0123456789+-.eE"
+_CHARACTERS: Final = frozenset(PLAIN_CHARACTERS)
 _MAX_DIGITS: Final = 309
 _is_infinite: Final = re.compile(INFINITE).fullmatch
 _is_long: Final = re.compile(LONG_INTEGER).fullmatch

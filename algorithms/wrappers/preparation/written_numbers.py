@@ -210,7 +210,9 @@ def shown_decimal(cells: Sequence[str], *, is_delimiter: bool = False) -> str | 
     )
     for cell in cells:
         if "." in cell or "," in cell:
-            text = _compiled(_UNIT).sub(r"\1", cell.strip())
+            text = cell.strip()
+            if "%" in text or "$" in text or not text.isascii():  # other texts have no unit
+                text = _compiled(_UNIT).sub(r"\1", text)
             # one comma alone does not show what a point is, nor the other way round
             if "." in text or text.count(",") > 1:
                 n_points += point(text) is not None
