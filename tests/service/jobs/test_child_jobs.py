@@ -183,7 +183,7 @@ def test_a_cancelled_child_job_cancels_its_parent(parent, end, update, database)
 @pytest.mark.sql
 def test_child_jobs_are_as_old_as_their_parent_and_count_once_in_the_queue(parent, database):
     job_id, children = parent()
-    with database.read() as session:
+    with database.write() as session:
         assert queries.count_waiting(session, "ada") == 2
         assert {job.id for job in admission.next_queued(session, 3)} == set(children)
         where, wanted = queries.JobFilter(parent_id=job_id), PageRequest("-created_at", None, 9)

@@ -230,7 +230,7 @@ class LifeCycle(RuleBasedStateMachine):
 
     @invariant()
     def the_rows_equal_the_model(self):
-        with self.database.read() as session:
+        with self.database.write() as session:
             rows = {row.id: row for row in session.scalars(sa.select(JobRow))}
             states = {job_id: [] for job_id in rows}
             outcomes = {job_id: {} for job_id in rows}

@@ -238,7 +238,7 @@ def test_the_queue_is_ordered_by_priority_then_fairness_then_age(database, new_j
     ada = [new_job("ada") for _ in range(3)]
     bob = [new_job("bob") for _ in range(2)]
     urgent = new_job("ada", priority=5)
-    with database.read() as session:
+    with database.write() as session:
         order = [job.id for job in admission.next_queued(session, 10)]
     assert order[0] == urgent
     # ada's urgent job counts as her first, so bob's first comes before her others
@@ -250,7 +250,7 @@ def test_an_owner_with_active_jobs_comes_after_one_without(database, new_job):
     with database.write() as session:
         store.submit(session, [store.get(session, first)])
     ada, bob = new_job("ada"), new_job("bob")
-    with database.read() as session:
+    with database.write() as session:
         assert [job.id for job in admission.next_queued(session, 2)] == [bob, ada]
 
 
@@ -352,13 +352,13 @@ def test_a_postponed_job_waits_longer_each_time_and_counts_no_attempt(
         delays.append(round((row.retry_at - requested_at).total_seconds()))
         assert (row.state, row.counted_attempts) == ("queued", 0)
         assert row.error["code"] == "resource-shortage"
-        with database.read() as session:
+        with database.write() as session:
             assert [job.id for job in admission.next_queued(session, 9)] == [other]
         assert queries.shortage(database) == "1 jobs will be tried again: No space left on device"
     assert delays == [2, 4, 8]
     with database.write() as session:
         session.execute(sa.update(JobRow).where(JobRow.id == job_id).values(retry_at=now()))
-    with database.read() as session:
+    with database.write() as session:
         assert {job.id for job in admission.next_queued(session, 9)} == {job_id, other}
     begin(job_id)
     assert read_job(job_id).retry_at is None
@@ -376,7 +376,7 @@ def test_a_postponed_job_does_not_wait_for_a_clock_that_was_set_back(database, n
         at = now() + timedelta(seconds=after_s)
         with database.write() as session:
             session.execute(sa.update(JobRow).where(JobRow.id == job_id).values(retry_at=at))
-        with database.read() as session:
+        with database.write() as session:
             return [job.id for job in admission.next_queued(session, 9)] == [job_id]
 
     assert not is_due(store.MAX_DELAY_S - 60)
