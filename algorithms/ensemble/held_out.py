@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model, apply
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.interface.weights import ClassWeight, positive_targets, weigh, weights_of
+from algorithms.interface.weights import ClassWeight, positive_rows, weigh, weights_of
 from algorithms.numerics.arrays import Array, Indices
 from algorithms.splits.splits import HeldOut, Splits, folds_of
 from algorithms.splits.subsamples import N_PARTS, subsample
@@ -211,7 +211,8 @@ class HeldOutRows:
     @cached_property
     def unit(self) -> float:
         """Standard deviation of the numbers."""
-        return float(np.std(np.concatenate([positive_targets(t) for t in self.tasks]))) or 1.0
+        numbers = [np.asarray(positive_rows(task).y) for task in self.tasks]
+        return float(np.std(np.concatenate(numbers))) or 1.0
 
     def _prepared(self, fold: int | None, n_parts: int, rows: TaskSet) -> PreparedRows:
         key = (fold, n_parts)

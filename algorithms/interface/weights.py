@@ -54,11 +54,6 @@ def positive_rows(task: Task) -> Task:
     return task.take(np.flatnonzero(task.weights))
 
 
-def positive_targets(task: Task) -> NDArray[Any]:
-    """Return the targets of the rows of positive weight."""
-    return np.asarray(task.y)[weights_of(task) > 0]
-
-
 def scaled(weights: Array | None) -> Array | None:
     """Return weights (n,) divided by their mean; None if all are equal."""
     if weights is None or (weights == weights[0]).all():

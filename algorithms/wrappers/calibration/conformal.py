@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task
-from algorithms.interface.weights import positive_targets
+from algorithms.interface.weights import positive_rows
 from algorithms.numerics.arrays import Array
 from algorithms.numerics.moderated_scales import estimate_prior
 
@@ -189,7 +189,7 @@ def loaded_scores(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
 
 def lowest_target(tasks: Iterable[Task]) -> float:
     """Return 0 if no training target of any task is negative, else minus infinity."""
-    return 0.0 if all((positive_targets(task) >= 0).all() for task in tasks) else -np.inf
+    return 0.0 if all((np.asarray(positive_rows(task).y) >= 0).all() for task in tasks) else -np.inf
 
 
 def rows_for(scores: HeldOutScores, t: int, level: float) -> Weighted:
