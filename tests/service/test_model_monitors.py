@@ -85,10 +85,12 @@ def stored(service):
 
 
 def spread_over_days(service, n_days):
-    """Have the rows of the monitor come on several days until today."""
+    """Have the rows of each task come on several days until today, as many on each."""
+    query = sa.select(MonitoredRow).where(MonitoredRow.monitor_id.in_(watched_monitors()))
     with service.open_database() as database, database.write() as session:
         session.execute(sa.update(MonitorRow).values(created_at=now() - timedelta(n_days)))
-        for i, row in enumerate(session.scalars(sa.select(MonitoredRow))):
+        in_order = query.order_by(MonitoredRow.task, MonitoredRow.row_id)
+        for i, row in enumerate(session.scalars(in_order)):
             row.created_at = now() - timedelta(i % n_days)
 
 
