@@ -78,18 +78,21 @@ def watched_monitors():
     return joined.where(ModelRow.name == MODEL)
 
 
+def watched_rows():
+    """Return a query of the rows of the monitors of the model."""
+    return sa.select(MonitoredRow).where(MonitoredRow.monitor_id.in_(watched_monitors()))
+
+
 def stored(service):
-    query = sa.select(MonitoredRow).where(MonitoredRow.monitor_id.in_(watched_monitors()))
     with service.open_database() as database, database.read() as session:
-        return session.scalars(query.order_by(MonitoredRow.row_id)).all()
+        return session.scalars(watched_rows().order_by(MonitoredRow.row_id)).all()
 
 
 def spread_over_days(service, n_days):
     """Have the rows of each task come on several days until today, as many on each."""
-    query = sa.select(MonitoredRow).where(MonitoredRow.monitor_id.in_(watched_monitors()))
     with service.open_database() as database, database.write() as session:
         session.execute(sa.update(MonitorRow).values(created_at=now() - timedelta(n_days)))
-        in_order = query.order_by(MonitoredRow.task, MonitoredRow.row_id)
+        in_order = watched_rows().order_by(MonitoredRow.task, MonitoredRow.row_id)
         for i, row in enumerate(session.scalars(in_order)):
             row.created_at = now() - timedelta(i % n_days)
 
