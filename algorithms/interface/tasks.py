@@ -239,10 +239,13 @@ class Task:
     def class_labels(self) -> NDArray[Any]:
         """Return the labels that the task can have, sorted, of which its rows may lack some."""
         assert self.y is not None
-        labels = np.unique(self.y)
-        if self.classes is not None and np.isin(labels, self.classes).all():
-            return np.array(self.classes)
-        return labels
+        return self._completed(np.unique(self.y))
+
+    def _completed(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """Return the known labels, or those of the rows, which are given, if they are others."""
+        if self.classes is None or not {*self.classes}.issuperset(labels.tolist()):
+            return labels
+        return np.array(self.classes)
 
     def dense(self) -> "Task":
         """Return the task with a dense copy of sparse rows."""
@@ -255,7 +258,7 @@ class Task:
         if self.y is not None and self.target == "classes":
             labels, sizes = np.unique(self.y, return_counts=True)
             counts = {str(label): int(n) for label, n in zip(labels, sizes, strict=True)}
-            classes = tuple(self.class_labels().tolist())
+            classes = tuple(self._completed(labels).tolist())
         return TaskSummary(
             self.name,
             self.n_samples,

@@ -1,6 +1,7 @@
 """Hashes of rows of numbers."""
 
 import math
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +30,12 @@ def mix(values: Hashes) -> Hashes:
     return z ^ (z >> np.uint64(31))
 
 
+@lru_cache(maxsize=8)  # tasks often have as many columns as others
+def _factors(width: int) -> Hashes:
+    """Return the odd factor of each column."""
+    return mix(np.arange(width, dtype=np.uint64)) | np.uint64(1)
+
+
 def hash_rows(X: NDArray[np.float64]) -> Hashes:
     """Return a hash of each row; equal rows have equal hashes, and 0 equals -0.
 
@@ -47,7 +54,7 @@ def hash_rows(X: NDArray[np.float64]) -> Hashes:
         return _hash_sparse_rows(X)
     rows = X.reshape(len(X), math.prod(X.shape[1:]))
     width = rows.shape[1]
-    factors = mix(np.arange(width, dtype=np.uint64)) | np.uint64(1)
+    factors = _factors(width)
     size = max(1, _BLOCK_VALUES // max(width, 1))
     hashes = np.empty(len(rows), dtype=np.uint64)
     for first in range(0, len(rows), size):
@@ -58,7 +65,7 @@ def hash_rows(X: NDArray[np.float64]) -> Hashes:
 
 def _hash_sparse_rows(X: Any) -> Hashes:
     """Return the hashes of the rows as dense arrays, computed from the stored values only."""
-    factors = mix(np.arange(X.shape[1], dtype=np.uint64)) | np.uint64(1)
+    factors = _factors(X.shape[1])
     zero = mix(np.zeros(1, dtype=np.uint64))
     changes = (mix((X.data + 0.0).view(np.uint64)) - zero) * factors[X.indices]
     sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(changes, dtype=np.uint64)])

@@ -106,7 +106,8 @@ def _statistics_of_sparse(X: Any) -> dict[str, NDArray[Any]]:
 
 def _count_distinct(X: NDArray[np.float64]) -> list[int]:
     first: Any = X[:MAX_ROWS_COUNTED]
-    ordered = np.sort((first.toarray() if is_sparse(first) else first).T)  # missing values last
+    ordered = np.array((first.toarray() if is_sparse(first) else first).T, order="C")
+    ordered.sort()  # missing values last
     is_known = ~np.isnan(ordered)
     is_new = is_known.copy()
     is_new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]

@@ -248,7 +248,9 @@ def read_names(tasks: Any, n_rows: int) -> tuple[list[str], Codes]:
                 raise InvalidData(
                     f"the task of row {row} is {label!r}; expected text or an integer", row=row
                 )
-    texts = np.array([clean_name(label) for label in labels.tolist()])
+    listed = labels.tolist()
+    cleaned = {label: clean_name(label) for label in set(listed)}
+    texts = np.array([cleaned[label] for label in listed])
     names, first, codes = np.unique(texts, return_index=True, return_inverse=True)
     order = np.argsort(first)
     position = np.empty(len(names), np.intp)

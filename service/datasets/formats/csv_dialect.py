@@ -34,7 +34,7 @@ _MIN_TITLED: Final = 2
 _MAX_TITLE: Final = 60
 _ENDS: Final = " \t\r\n,;|"
 _NUMBER: Final = re.compile(rf"\s*{NUMBER}\s*")
-_MEANT: Final = re.compile(rf"\s*(?:{MEANT}|{NUMBER})\s*")
+_MEANT: Final = re.compile(rf"\s*(?:{NUMBER}|{MEANT})\s*")
 
 
 @dataclass(frozen=True, slots=True)

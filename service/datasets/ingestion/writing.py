@@ -1,6 +1,7 @@
 """The file and the manifest of parsed tasks."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,16 @@ def write_parsed(
     codes
         Warnings about targets that look like codes of classes.
     """
-    manifest = write_tasks(
-        path,
-        parsed.tasks,
-        columns=parsed.columns,
-        unlabelled=parsed.unlabelled,
-        n_threads=n_threads,
-    )
-    manifest["overall"] = describe_all(parsed.tasks, parsed.columns)
+    with ThreadPoolExecutor(1) as pool:  # beside the hashes and the file, which take one core
+        overall = pool.submit(describe_all, parsed.tasks, parsed.columns)
+        manifest = write_tasks(
+            path,
+            parsed.tasks,
+            columns=parsed.columns,
+            unlabelled=parsed.unlabelled,
+            n_threads=n_threads,
+        )
+        manifest["overall"] = overall.result()
     if parsed.ignored:
         manifest["ignored"] = sorted(parsed.ignored)
     if parsed.empty:
