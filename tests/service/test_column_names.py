@@ -529,6 +529,15 @@ def test_a_csv_header_of_numbers_is_recognised(service, numbered) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+def test_numbers_that_can_be_a_header_or_a_row_are_told_apart_by_a_column_with_a_name(
+    service, numbered
+) -> None:
+    with pytest.raises(ServiceError, match="row_id"):
+        over_http(service, numbered, b"1,2,3\n2,3,4", CSV)
+    found = over_http(service, numbered, b"row_id,1,2,3\n0,2,3,4", CSV)
+    np.testing.assert_array_equal(found, numbered.predict([[2.0, 3.0, 4.0]], task="a"))
+
+
 @pytest.fixture(scope="module")
 def with_task(client):
     """A model with a column of numbers that is named 'task'."""

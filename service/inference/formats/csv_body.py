@@ -169,7 +169,8 @@ def _are_columns(names: list[str], rows: list[list[str]], tasks: TaskSource) -> 
         return False
     cells = ([cell.strip() for cell in row[-len(named) :]] for row in rows)
     if any(columns.issuperset(c) or (is_numbered and all(map(str.isdigit, c))) for c in cells):
-        detail = "the numbers in the first line can be names of columns, or a row: set the media"
+        detail = "the numbers in the first line can be names of columns, or a row: name the columns"
+        detail += " in the first line, with a column row_id that numbers the rows; or set the media"
         detail += " type 'text/csv; header=present' or 'text/csv; header=absent'"
         raise_invalid_request("", detail)
     return True
