@@ -12,11 +12,10 @@ from service.inference.call import Body
 from service.settings import Settings
 
 #: ``wbits`` of zlib to try. "deflate" is the zlib format, but some clients send raw deflate.
-_WINDOWS: Final[dict[str, tuple[int, ...]]] = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
-#: First bytes of compressed files.
-_GZIP: Final = b"\x1f\x8b"
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
-COMPRESSED: Final = (_GZIP, _ZSTD)
+_WINDOWS: Final = (15, -15)
+#: Compression of files by their first bytes.
+_CODECS: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+COMPRESSED: Final = tuple(_CODECS)
 #: Up to this decompressed size, any compression ratio is accepted.
 _MAX_UNCHECKED_BYTES: Final = 1024 * 1024
 #: Smaller responses are not compressed.
@@ -33,19 +32,8 @@ def unpack(body: Body, settings: Settings) -> Body:
     Problem
         The file is corrupt, or its decompressed size exceeds a limit.
     """
-    if body.startswith(_GZIP):
-        return decompress(body, "gzip", settings)
-    if not body.startswith(_ZSTD):
-        return body
-    limit = _limit(body, settings)
-    try:
-        with pa.CompressedInputStream(pa.BufferReader(body), "zstd") as file:
-            content: bytes = file.read(limit + 1)
-    except (pa.ArrowException, OSError) as error:
-        raise Problem("malformed-body", f"the body is not valid zstd: {error}") from None
-    if len(content) > limit:
-        raise too_large(limit)
-    return content
+    codec = next((name for magic, name in _CODECS.items() if body.startswith(magic)), None)
+    return body if codec is None else _read(body, codec, settings)
 
 
 def decompress(body: Body, encoding: str, settings: Settings) -> Body:
@@ -59,13 +47,14 @@ def decompress(body: Body, encoding: str, settings: Settings) -> Body:
     coding = encoding.strip().lower()
     if coding in ("", "identity"):
         return body
-    windows = _WINDOWS.get(coding)
-    if windows is None:
+    if coding in ("gzip", "x-gzip"):
+        return _read(body, "gzip", settings)
+    if coding != "deflate":
         detail = f"Content-Encoding '{encoding}' is not supported; send gzip, deflate or identity"
         raise Problem("unsupported-media-type", detail)
     limit = _limit(body, settings)
     failure = ""
-    for window in windows:
+    for window in _WINDOWS:
         try:
             return _inflate(body, window, limit, settings)
         except zlib.error as error:
@@ -79,17 +68,34 @@ def _limit(body: Body, settings: Settings) -> int:
     return min(settings.max_body_bytes, by_ratio)
 
 
+def _read(body: Body, codec: str, settings: Settings) -> bytes:
+    """Return the contents of a file of one or several compressed parts."""
+    limit = _limit(body, settings)
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(body), codec) as file:
+            content: bytes = file.read(limit + 1)
+    except (pa.ArrowException, OSError) as error:
+        raise Problem("malformed-body", f"the body is not valid {codec}: {error}") from None
+    _check_size(content, limit, settings)
+    return content
+
+
+def _check_size(content: bytes, limit: int, settings: Settings) -> None:
+    if len(content) <= limit:
+        return
+    if limit == settings.max_body_bytes:
+        raise too_large(limit)
+    detail = (
+        f"the decompressed body is more than {settings.max_decompression_ratio:g} times as "
+        "large as the compressed one; send it uncompressed"
+    )
+    raise Problem("body-too-large", detail)
+
+
 def _inflate(body: Body, window: int, limit: int, settings: Settings) -> bytes:
     decompressor = zlib.decompressobj(window)
     content = decompressor.decompress(body, limit + 1)
-    if len(content) > limit:
-        if limit == settings.max_body_bytes:
-            raise too_large(limit)
-        detail = (
-            f"the decompressed body is more than {settings.max_decompression_ratio:g} times as "
-            "large as the compressed one; send it without Content-Encoding"
-        )
-        raise Problem("body-too-large", detail)
+    _check_size(content, limit, settings)
     if not decompressor.eof:
         raise zlib.error("unexpected end of data")
     if decompressor.unused_data:

@@ -314,6 +314,14 @@ def test_a_compressed_body_is_accepted(http, named, X, coding):
     np.testing.assert_array_equal(outputs(response), named.transform(X, task="a"))
 
 
+@pytest.mark.parametrize("headers", [{}, {"Content-Encoding": "gzip"}], ids=["file", "coding"])
+def test_a_body_of_several_compressed_parts_is_read(http, named, X, headers):
+    lines = [",".join(map(repr, row)) + "\n" for row in X.tolist()]
+    body = b"".join(gzip.compress(line.encode()) for line in [",".join(NAMES) + "\n", *lines])
+    response = call(http, body, CSV, **headers)
+    np.testing.assert_array_equal(outputs(response), named.transform(X, task="a"))
+
+
 @pytest.mark.parametrize(
     ("body", "coding", "status"),
     [
