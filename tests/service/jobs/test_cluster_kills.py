@@ -10,7 +10,6 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.slow  # a cluster of its own
 
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
-ENDED_S = 5
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +57,7 @@ def test_a_job_survives_kills_of_nanny_scheduler_and_everything(cluster, start_s
         family = cluster.family(worker)
         scheduler.kill()
         scheduler.wait()
-        assert_ended(family, seconds=240)  # a process manager would restart the workers
+        assert_ended(family)  # a process manager would restart the workers
         scheduler, worker = cluster.scheduler(), cluster.worker("worker 3")
         attempt = wait_for_attempt(job, after=attempt)
 
@@ -88,6 +87,6 @@ def test_a_job_survives_kills_of_nanny_scheduler_and_everything(cluster, start_s
         assert [m["version"] for m in client.models] == [1]
 
 
-def assert_ended(processes, *, seconds=ENDED_S):
-    _, left = psutil.wait_procs(processes, timeout=seconds)
+def assert_ended(processes):
+    _, left = psutil.wait_procs(processes, timeout=240)
     assert not [p for p in left if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
