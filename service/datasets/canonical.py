@@ -11,8 +11,7 @@ only NumPy, SciPy and ``algorithms``.
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -61,7 +60,7 @@ def write_tasks(
     *,
     columns: Sequence[Column] | None = None,
     unlabelled: Sequence[Task] = (),
-    n_threads: int = 1,
+    map_: Callable[..., Iterable[Any]] = map,
 ) -> dict[str, Any]:
     """Write tasks to a file and return their manifest.
 
@@ -71,8 +70,8 @@ def write_tasks(
         Kinds of the columns of all tasks; None if all are numbers without missing values.
     unlabelled
         Further rows of some of the tasks, without targets.
-    n_threads
-        Number of threads that describe the columns.
+    map_
+        Maps the function that describes the columns of a task, such as ``map`` of a pool.
     """
     arrays: dict[str, NDArray[Any]] = {}
     owner_of_rows: dict[int, str] = {}
@@ -84,7 +83,7 @@ def write_tasks(
     units = units_of(all_tasks, hashes, is_category=is_category) if is_small else None
     n_divisible = divisible_rows(all_tasks, units) if units is not None else {}
     digests: dict[str, str] = {}
-    described = _describe(tasks, columns, n_threads)
+    described = _describe(tasks, columns, map_)
     for task in tasks:
         entry = _entry(task)
         first = owner_of_rows.setdefault(id(task.X), task.name)
@@ -123,7 +122,9 @@ def write_tasks(
 
 
 def _describe(
-    tasks: Sequence[Task], columns: Sequence[Column] | None, n_threads: int
+    tasks: Sequence[Task],
+    columns: Sequence[Column] | None,
+    map_: Callable[..., Iterable[Any]],
 ) -> dict[int, dict[str, Any]]:
     """Return the statistics of the columns of tasks, by the id of their rows."""
     if sum(task.n_features for task in tasks) > _MAX_SUMMARISED:
@@ -139,9 +140,8 @@ def _describe(
         first_columns if n <= _MAX_DISTRIBUTIONS else []
         for first_columns, n in zip(shown, n_described, strict=True)
     ]
-    with ThreadPoolExecutor(n_threads) as pool:
-        summaries = pool.map(summarise, (task.X for task in owners), described)
-        return dict(zip(first, summaries, strict=True))
+    summaries = map_(summarise, (task.X for task in owners), described)
+    return dict(zip(first, summaries, strict=True))
 
 
 def _arrays_of_rows(name: str, X: Any) -> dict[str, NDArray[Any]]:

@@ -6,6 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from service.datasets.formats.csv_text import compression_of
 from service.errors.problems import Problem
 from service.http.bodies import too_large
 from service.inference.call import Body
@@ -13,9 +14,6 @@ from service.settings import Settings
 
 #: ``wbits`` of zlib to try. "deflate" is the zlib format, but some clients send raw deflate.
 _WINDOWS: Final = (15, -15)
-#: Compression of files by their first bytes.
-_CODECS: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-COMPRESSED: Final = tuple(_CODECS)
 #: Up to this decompressed size, any compression ratio is accepted.
 _MAX_UNCHECKED_BYTES: Final = 1024 * 1024
 #: Smaller responses are not compressed.
@@ -32,8 +30,8 @@ def unpack(body: Body, settings: Settings) -> Body:
     Problem
         The file is corrupt, or its decompressed size exceeds a limit.
     """
-    codec = next((name for magic, name in _CODECS.items() if body.startswith(magic)), None)
-    return body if codec is None else _read(body, codec, settings)
+    compression = compression_of(body)
+    return body if compression is None else _read(body, compression, settings)
 
 
 def decompress(body: Body, encoding: str, settings: Settings) -> Body:
@@ -68,14 +66,14 @@ def _limit(body: Body, settings: Settings) -> int:
     return min(settings.max_body_bytes, by_ratio)
 
 
-def _read(body: Body, codec: str, settings: Settings) -> bytes:
+def _read(body: Body, compression: str, settings: Settings) -> bytes:
     """Return the contents of a file of one or several compressed parts."""
     limit = _limit(body, settings)
     try:
-        with pa.CompressedInputStream(pa.BufferReader(body), codec) as file:
+        with pa.CompressedInputStream(pa.BufferReader(body), compression) as file:
             content: bytes = file.read(limit + 1)
     except (pa.ArrowException, OSError) as error:
-        raise Problem("malformed-body", f"the body is not valid {codec}: {error}") from None
+        raise Problem("malformed-body", f"the body is not valid {compression}: {error}") from None
     _check_size(content, limit, settings)
     return content
 

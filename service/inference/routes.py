@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Response
 
 from algorithms.interface.methods import DEFAULT_LEVEL, METHODS
+from service.datasets.formats.csv_text import compression_of
 from service.errors.problems import Problem
 from service.http.bodies import JSON, ContentType
 from service.http.documentation import file_body, problems
@@ -12,7 +13,7 @@ from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult, Rows, raise_invalid_request
 from service.inference.context import Context, InferenceServices, TaskName
-from service.inference.encoding import COMPRESSED, unpack
+from service.inference.encoding import unpack
 from service.inference.formats import FORMATS, REQUEST_READERS, accepted_type, reader_of
 from service.inference.formats.table import listed
 from service.inference.handler import (
@@ -96,7 +97,7 @@ class MethodHandler(InferenceHandler):
         self._read_body, is_cheap = reader_of(headers.get("content-type", JSON))
         self._sent_rows: Rows | None = None
         self._is_table = not is_cheap  # JSON and .npy say themselves that they are empty
-        self.is_cheap_to_parse &= is_cheap and not body.startswith(COMPRESSED)
+        self.is_cheap_to_parse &= is_cheap and compression_of(body) is None
 
     def find(self) -> ResolvedModel:
         """Return the version and the method."""
@@ -108,7 +109,7 @@ class MethodHandler(InferenceHandler):
         """Parse the rows."""
         body = self.decompressed_body()
         # CSV files may be compressed; a body that is cheap to parse is known not to be
-        if not self.is_cheap_to_parse and body.startswith(COMPRESSED):
+        if not self.is_cheap_to_parse:
             body = unpack(body, self.services.settings)
         if self._is_table and (not body or body.isspace()):
             kind = self.parsed.headers["content-type"]

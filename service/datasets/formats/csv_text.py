@@ -17,10 +17,9 @@ from service.datasets.formats.options import Limits
 from service.datasets.formats.text_encoding import LEGACY, UTF8, detect_encoding
 from service.datasets.issues import reject
 
-_GZIP: Final = b"\x1f\x8b"
-_ZSTD: Final = b"\x28\xb5\x2f\xfd"
-#: First bytes of the compressed files that are unpacked.
-COMPRESSED: Final = (_GZIP, _ZSTD)
+#: Compressions that are unpacked, by the first bytes of a file.
+_COMPRESSIONS: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+_MAGIC_BYTES: Final = max(map(len, _COMPRESSIONS))
 #: Bytes by which the encoding is recognised.
 _SAMPLE_BYTES: Final = 4 * 1024 * 1024
 #: A file is read in parts if they have at least as many bytes.
@@ -74,7 +73,7 @@ def read_text(path: Path, encoding: str | None, limits: Limits) -> CsvText:
         It cannot be unpacked, is too large, or does not have this encoding.
     """
     with path.open("rb") as file:
-        compression = _compression(file.read(len(_ZSTD)))
+        compression = compression_of(file.read(_MAGIC_BYTES))
     if compression is not None:
         path = _unpacked(path, compression, limits)
     with path.open("rb") as file:
@@ -140,10 +139,9 @@ def _is_edge(text: NDArray[np.uint8], mark: int) -> NDArray[np.bool_]:
     return np.asarray((text == mark) | (text <= _QUOTE))
 
 
-def _compression(head: bytes) -> str | None:
-    if head.startswith(_GZIP):
-        return "gzip"
-    return "zstd" if head.startswith(_ZSTD) else None
+def compression_of(head: bytes | bytearray) -> str | None:
+    """Return the compression that the first bytes of a file show; None if they show none."""
+    return next((name for magic, name in _COMPRESSIONS.items() if head.startswith(magic)), None)
 
 
 def _unpacked(path: Path, compression: str, limits: Limits) -> Path:

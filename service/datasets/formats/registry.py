@@ -214,7 +214,7 @@ def check_magic(format_: Format, head: bytes) -> None:
     """
     if not head or head.startswith(format_.magic):
         return
-    if format_.has_dialect and head.startswith(csv_text.COMPRESSED):
+    if format_.has_dialect and csv_text.compression_of(head) is not None:
         return
     reason = next((why for magic, why in UNSUPPORTED if head.startswith(magic)), None)
     other = next((f.title for f in FORMATS if f.magic and head.startswith(f.magic)), None)

@@ -19,15 +19,17 @@ def write_parsed(
     ----------
     codes
         Warnings about targets that look like codes of classes.
+    n_threads
+        Number of threads that describe the columns, beside the one that writes.
     """
-    with ThreadPoolExecutor(1) as pool:  # beside the hashes and the file, which take one core
+    with ThreadPoolExecutor(n_threads) as pool:
         overall = pool.submit(describe_all, parsed.tasks, parsed.columns)
         manifest = write_tasks(
             path,
             parsed.tasks,
             columns=parsed.columns,
             unlabelled=parsed.unlabelled,
-            n_threads=n_threads,
+            map_=pool.map,
         )
         manifest["overall"] = overall.result()
     if parsed.ignored:

@@ -114,8 +114,8 @@ def test_a_key_is_revoked_while_it_makes_others_without_one_that_is_left(replica
 
             def write(service, key=key, has_begun=has_begun):
                 while (last := create(service, key).status_code) != 401:
-                    assert last in (201, 429)  # the owner may have as many keys as are allowed
-                    has_begun.set()
+                    if last == 201:  # at times the owner has as many keys as are allowed
+                        has_begun.set()
 
             writers = [pool.submit(write, (guarded, other)[i % 2]) for i in range(N_WRITERS)]
             assert has_begun.wait(240)
